@@ -131,14 +131,15 @@ static json_t *fits_json(const results *list) {
   json_t *fits = json_array();
   for (size_t i = 0; i < list->count; i++) {
     const result *item = &list->items[i];
-    tdm_link_estimate fit;
+    tdm_link link;
+    double deviation;
     if (strcmp(item->unit, "GB/s") != 0 || !results_first_of_link(list, i)) continue;
-    if (!results_fit(list, i, &fit)) continue;
+    if (!results_fit(list, i, &link, &deviation)) continue;
     json_array_append_new(fits,
                           json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f}", "case", item->case_name,
                                     "memory", item->memory, "from", item->from, "to", item->to,
-                                    "latency_ns", fit.link.latency_ns, "bytes_per_ns",
-                                    fit.link.bytes_per_ns, "deviation", fit.deviation));
+                                    "latency_ns", link.latency_ns, "bytes_per_ns",
+                                    link.bytes_per_ns, "deviation", deviation));
   }
   return fits;
 }

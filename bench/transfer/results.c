@@ -65,16 +65,24 @@ bool results_first_of_link(const results *list, size_t index) {
   return true;
 }
 
-bool results_fit(const results *list, size_t like, tdm_link_estimate *out_fit) {
-  tdm_link_sample points[TDM_LINK_MOST_KNOTS];
-  size_t count = 0;
+bool results_fit(const results *list, size_t like, tdm_link *out_link, double *out_deviation) {
+  tdm_link_point points[TDM_LINK_MOST_KNOTS];
+  double deviations[TDM_LINK_MOST_KNOTS];
+  uint32_t count = 0;
   for (size_t i = 0; i < list->count && count < TDM_COUNT_OF(points); i++) {
     const result *item = &list->items[i];
     if (item->problem[0] == '\0' && item->copy_ns > 0 &&
         results_same_link(item, &list->items[like]))
-      points[count++] = (tdm_link_sample){.bytes = (double)item->bytes, .ns = item->copy_ns};
+      points[count++] = (tdm_link_point){.bytes = (double)item->bytes, .ns = item->copy_ns};
   }
-  return count >= LEAST_SIZES && tdm_link_fit(points, count, out_fit) == TDM_OK;
+  if (count < LEAST_SIZES) return false;
+  tdm_link_estimate fit;
+  tdm_link_fit(points, count, &fit);
+  for (uint32_t i = 0; i < count; i++)
+    deviations[i] = fabs(points[i].ns / tdm_link_line_ns(&fit.link, points[i].bytes) - 1);
+  *out_link = fit.link;
+  *out_deviation = tdm_link_quantile(deviations, count, 0.5);
+  return true;
 }
 
 const char *bytes_text(size_t bytes, char *text, size_t capacity) {

@@ -46,8 +46,9 @@ void results_deinit(results *list);
 void result_summarize(result *out, double *values, int count, bool higher_is_better);
 
 /* Fits latency + bytes / bandwidth to the median copies of list that are of the same case, memory
- * and pair as list->items[like] (devices/links/fit.h). False with fewer than three sizes. */
-bool results_fit(const results *list, size_t like, tdm_link_estimate *out_fit);
+ * and pair as list->items[like] (devices/links/fit.h). out_deviation: median deviation of a copy
+ * from this line, as a share of it. Returns false with fewer than three sizes. */
+bool results_fit(const results *list, size_t like, tdm_link *out_link, double *out_deviation);
 /* Returns true if two records have the same link: case, memory, from and to. */
 bool results_same_link(const result *a, const result *b);
 /* Returns true if items[index] is the first of its link. */

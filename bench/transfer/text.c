@@ -172,9 +172,10 @@ void text_fits(FILE *out, const results *list) {
   bool titled = false;
   for (size_t i = 0; i < list->count; i++) {
     const result *item = &list->items[i];
-    tdm_link_estimate fit;
+    tdm_link link;
+    double deviation;
     if (strcmp(item->unit, "GB/s") != 0 || !results_first_of_link(list, i)) continue;
-    if (!results_fit(list, i, &fit)) continue;
+    if (!results_fit(list, i, &link, &deviation)) continue;
     if (!titled)
       fprintf(out,
               "\nlinks: time of a copy = latency + bytes / bandwidth\n  %-30s %-10s %-10s "
@@ -182,8 +183,7 @@ void text_fits(FILE *out, const results *list) {
               "case", "memory", "from", "to", "us", "GB/s", "error");
     titled = true;
     fprintf(out, "  %-30s %-10s %-10s %-10s %10.2f %10.2f %8.1f%%\n", item->case_name, item->memory,
-            item->from, item->to, fit.link.latency_ns / 1e3, fit.link.bytes_per_ns,
-            100 * fit.deviation);
+            item->from, item->to, link.latency_ns / 1e3, link.bytes_per_ns, 100 * deviation);
   }
 }
 

@@ -13,11 +13,6 @@
 
 enum { PATH_BYTES = 3072 };
 
-void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
-                      bool pinned, tdm_link_estimate *out_estimate) {
-  tdm_links_get(tdm_context_links(context), from, to, pinned, out_estimate);
-}
-
 double tdm_context_route_ns(tdm_context *context, tdm_device *from, tdm_device *to, double bytes,
                             tdm_link_predictor predict) {
   if (from == to) return 0;
@@ -31,21 +26,14 @@ double tdm_context_route_ns(tdm_context *context, tdm_device *from, tdm_device *
   return ns;
 }
 
-bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimate) {
-  tdm_link_estimate estimate;
-  tdm_links_get_all_reduce(tdm_context_links(context), &estimate);
-  if (estimate.origin != TDM_LINK_CALIBRATED) return false;
-  *out_estimate = estimate;
-  return true;
-}
-
 /* Returns true if the file belongs to this machine with separate cores for devices on the host,
  * which they may still get before the start. */
 static bool is_for_own_cores(tdm_context *context, const char *path) {
   if (!tdm_context_divide_cores(context, true)) return false;
-  const uint64_t key = tdm_links_key(context);
+  const bool is = tdm_links_load(context, path) == TDM_OK;
+  if (is) tdm_links_forget(tdm_context_links(context));
   (void)tdm_context_divide_cores(context, false);
-  return tdm_links_file_has_key(context, path, key);
+  return is;
 }
 
 /* Only a lack of memory is a failure. */
@@ -85,7 +73,7 @@ void tdm_links_read_again(tdm_links *links) {
 
 tdm_status tdm_links_join(tdm_context *context) {
   const tdm_status read = tdm_context_rank(context) == 0 ? read_machines_file(context) : TDM_OK;
-  return tdm_links_tell(context, read);
+  return tdm_links_send(context, read);
 }
 
 /* Writes what was calibrated, unless saving is off. */
@@ -112,8 +100,7 @@ static tdm_status calibrate_job(tdm_context *context, const char *cache_path) {
 
 static tdm_status calibrate(tdm_context *context, const char *cache_path) {
   if (tdm_context_rank_count(context) > 1) return calibrate_job(context, cache_path);
-  size_t known_count = 0;
-  TDM_TRY(tdm_links_calibrate(context, NULL, &known_count));
+  TDM_TRY(tdm_links_calibrate(context, 0));
   return keep(context, cache_path);
 }
 

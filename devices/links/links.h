@@ -11,16 +11,16 @@ typedef enum tdm_link_origin {
   TDM_LINK_CALIBRATED, /* fitted to copies on this machine */
 } tdm_link_origin;
 
-/* The cost of a copy between two devices of the host depends on the caches: on how much other
- * memory was touched since the target was last used. So it is measured at three such distances with
- * a source just written. At the last distance it is also measured with a source that was not used
- * since then. */
-#define TDM_LINK_DISTANCES 3
-#define TDM_LINK_STALE TDM_LINK_DISTANCES
-#define TDM_LINK_STATES (TDM_LINK_DISTANCES + 1)
+/* The cost of a copy between two devices of the host depends on the caches. So it is measured in
+ * three states. */
+enum {
+  TDM_LINK_NEAR,  /* source just written, target just read */
+  TDM_LINK_FAR,   /* source just written; other memory was touched since the target was read */
+  TDM_LINK_STALE, /* other memory was touched since both were used */
+  TDM_LINK_STATES
+};
 
-/* At this size copies take `ratios` times the line's time, in each state: caches, page by page
- * staging. */
+/* At this size copies take `ratios` times the line's time: caches, page by page staging. */
 typedef struct tdm_link_knot {
   double bytes;
   double ratios[TDM_LINK_STATES];
@@ -30,24 +30,17 @@ typedef struct tdm_link_knot {
 
 /* Limits of an estimate's numbers, whatever was measured or is in a file. */
 #define TDM_LINK_LEAST_RATIO 1e-6
-#define TDM_LINK_MOST_RATIO 1e6 /* also for a deviation */
+#define TDM_LINK_MOST_RATIO 1e6
 #define TDM_LINK_MOST_NS 1e13
 #define TDM_LINK_MOST_BYTES 1e15 /* also per ns */
 
 typedef struct tdm_link_estimate {
   tdm_link link; /* the line: latency_ns + bytes / bytes_per_ns (0: no limit) */
-  /* The line's parameters differ from those of unlimited measuring by at most this, with a
-   * probability of 98% by resampling; 0 if modelled. */
-  double latency_error_ns;
-  double ns_per_byte_error;
-  double deviation; /* median of |measured / line - 1| over the sizes: how straight the line is */
   tdm_link_origin origin;
   /* Between two ranks: factor by which bytes take longer with as many in the opposite direction. 1:
    * the directions are independent; 2: they share the bandwidth; 0: not measured, treated as 1. */
   double both_ways;
-  /* Bytes touched in between, ascending; the first one includes everything below it. All 0: the
-   * link has no significant caches. */
-  double distances[TDM_LINK_DISTANCES];
+  double far_bytes; /* bytes touched in the other states; 0: the link has no significant caches */
   uint32_t knot_count;
   tdm_link_knot knots[TDM_LINK_MOST_KNOTS]; /* (knot_count), by size */
 } tdm_link_estimate;
@@ -59,8 +52,7 @@ void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_de
 /* Gets the estimate of an all-reduce over all ranks of a job, by the network's engine. Returns
  * false, and leaves out_estimate unchanged, if it was not measured. Any thread. */
 bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimate);
-/* Returns the line's time, corrected between and beyond the measured sizes, for a source just
- * written and a destination just read. */
+/* Returns the line's time, corrected between and beyond the measured sizes, in the near state. */
 double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes);
 /* Returns the same if touched_bytes of other memory were used since the target was and, if stale,
  * since the source was. */

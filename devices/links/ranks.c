@@ -8,7 +8,6 @@
  * lets some bytes pass at once after a pause, which messages of a plan do not benefit from. Trains
  * in both directions at once show whether each direction has its own rate. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -19,6 +18,7 @@
 #include "devices/network/network.h"
 
 enum {
+  ALL = -1, /* instead of a peer: all ranks */
   LEAST_BYTES = 1 << 10,
   DEFAULT_MOST_BYTES = 16 << 20,
   GROWTH = 4,
@@ -27,6 +27,7 @@ enum {
   TRAIN_BYTES = 256 << 10, /* total of a train's messages, unless one of them is larger */
   LEAST_MESSAGES = 2,
   TRIP_FLIGHTS = 5, /* enough that both ranks keep their cores in one of them */
+  SINGLE_SUMS = 16,
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
   BOTH_TRAINS = 3,           /* trains in one direction; as many in both, alternating */
@@ -36,17 +37,26 @@ enum {
 };
 _Static_assert(TRAIN_BYTES / LEAST_BYTES <= TDM_RANK_TRAIN_MOST_MESSAGES, "a train has its room");
 
-typedef enum order_kind { END, TRIPS, TRAIN, BOTH_WAYS } order_kind;
+/* A shared link takes twice as long with traffic both ways. On a link that carries both directions
+ * at once, short trains took 1.5 times as long at 50 Mbit/s (TCP may still have been finding its
+ * rate). Messages of steps took hardly any longer. */
+static const double shared_ratio = 1.6;
 
-/* A request from the leading rank to the other one. */
+/* Other activity on two machines only slows messages down, so latency is the middle of the quickest
+ * third. */
+static const double quick_share = 1.0 / 6;
+
+typedef enum order_kind { END, TRIPS, TRAIN, BOTH_WAYS, SUMS } order_kind;
+
+/* A request from the leading rank to the other one, or to all others. */
 typedef struct order {
   uint64_t kind;
   uint64_t bytes;
-  uint64_t count; /* number of trips or messages */
+  uint64_t count; /* number of messages or sums */
   uint64_t ahead_bytes;
 } order;
 
-typedef struct ranks_links {
+typedef struct job_links {
   tdm_context *context;
   tdm_network *network;
   int rank_count;
@@ -54,393 +64,283 @@ typedef struct ranks_links {
   tdm_link_estimate *all_reduce; /* after them */
   void *memory;                  /* (most_bytes); NULL: nothing is measured */
   size_t most_bytes;
-  tdm_link_sample samples[TDM_LINK_MOST_KNOTS * MOST_TRAINS];
-  size_t sample_count;
-} ranks_links;
+} job_links;
 
-static tdm_link_estimate *pair_at(const ranks_links *links, int a, int b) {
-  const int low = a < b ? a : b;
-  const int high = a < b ? b : a;
-  return &links->pairs[(size_t)low * (size_t)links->rank_count + (size_t)high];
+static tdm_link_estimate *pair_at(const job_links *job, int a, int b) {
+  return &job->pairs[(size_t)a * (size_t)job->rank_count + (size_t)b];
 }
 
-static size_t pairs_bytes(const ranks_links *links) {
-  const size_t ranks = (size_t)links->rank_count;
+static size_t pairs_bytes(const job_links *job) {
+  const size_t ranks = (size_t)job->rank_count;
   return (ranks * ranks + 1) * sizeof(tdm_link_estimate);
 }
 
-static uint64_t ahead_bytes(const ranks_links *links) {
-  return links->most_bytes < AHEAD_BYTES ? links->most_bytes : AHEAD_BYTES;
+static void deinit(job_links *job) {
+  const tdm_allocator *allocator = tdm_context_allocator(job->context);
+  if (job->memory) tdm_release(allocator, job->memory, job->most_bytes);
+  if (job->pairs) tdm_release(allocator, job->pairs, pairs_bytes(job));
 }
 
-static void release(ranks_links *links) {
-  const tdm_allocator *allocator = tdm_context_allocator(links->context);
-  if (links->memory) tdm_release(allocator, links->memory, links->most_bytes);
-  if (links->pairs) tdm_release(allocator, links->pairs, pairs_bytes(links));
-  tdm_release(allocator, links, sizeof(*links));
-}
-
-static ranks_links *create(tdm_context *context) {
-  const tdm_allocator *allocator = tdm_context_allocator(context);
-  ranks_links *links = tdm_allocate(allocator, sizeof(*links), "links between ranks");
-  if (!links) return NULL;
-  links->context = context;
-  links->network = tdm_context_network(context);
-  links->rank_count = tdm_context_rank_count(context);
-  links->pairs = tdm_allocate(allocator, pairs_bytes(links), "links between ranks");
-  if (!links->pairs) {
-    release(links);
-    return NULL;
-  }
-  links->all_reduce = links->pairs + (size_t)links->rank_count * (size_t)links->rank_count;
-  return links;
-}
-
-/* ---- Publishing ------------------------------------------------------------------------------ */
-
-static void set_pair(const ranks_links *links, tdm_link_set *set, const tdm_device *from,
-                     const tdm_device *to) {
-  const tdm_link_estimate *pair = pair_at(links, from->rank, to->rank);
-  tdm_link_estimate *estimate = tdm_link_set_at(set, from, to, false);
-  if (estimate && pair->origin == TDM_LINK_CALIBRATED) *estimate = *pair;
-}
-
-static tdm_status make_set(const ranks_links *links, tdm_link_set *set) {
-  TDM_TRY(tdm_link_set_init(set, tdm_context_links(links->context)));
-  const size_t count = tdm_device_count(links->context);
-  for (size_t i = 0; i < count * count; i++) {
-    const tdm_device *from = tdm_context_device(links->context, i / count);
-    const tdm_device *to = tdm_context_device(links->context, i % count);
-    if (from->rank != to->rank) set_pair(links, set, from, to);
-  }
-  set->all_reduce = *links->all_reduce;
+static tdm_status init(tdm_context *context, job_links *job) {
+  *job = (job_links){.context = context,
+                     .network = tdm_context_network(context),
+                     .rank_count = tdm_context_rank_count(context)};
+  job->pairs =
+      tdm_allocate(tdm_context_allocator(context), pairs_bytes(job), "links between ranks");
+  if (!job->pairs) return TDM_OUT_OF_MEMORY;
+  job->all_reduce = pair_at(job, job->rank_count, 0);
   return TDM_OK;
 }
 
 /* Publishes on all ranks, or on none if memory is short on one of them. */
-static tdm_status publish(const ranks_links *links) {
-  tdm_link_set set = {.estimates = NULL};
-  const tdm_status made = make_set(links, &set);
-  const tdm_status status = tdm_network_agree(links->network, made);
-  if (status == TDM_OK) tdm_link_set_publish(&set);
-  if (made == TDM_OK) tdm_link_set_deinit(&set);
+static tdm_status publish(const job_links *job) {
+  tdm_links *measured;
+  const tdm_status status =
+      tdm_network_agree(job->network, tdm_links_create(job->context, &measured));
+  for (int i = 0; i < job->rank_count * job->rank_count && status == TDM_OK; i++) {
+    const tdm_device *a = tdm_context_host_of(job->context, i / job->rank_count);
+    const tdm_device *b = tdm_context_host_of(job->context, i % job->rank_count);
+    if (job->pairs[i].origin != TDM_LINK_CALIBRATED) continue;
+    *tdm_links_at(measured, a, b, false) = job->pairs[i];
+    *tdm_links_at(measured, b, a, false) = job->pairs[i];
+  }
+  if (status == TDM_OK) {
+    *tdm_links_all_reduce(measured) = *job->all_reduce;
+    tdm_links_adopt(tdm_context_links(job->context), measured);
+  }
+  tdm_links_destroy(measured);
   return status;
 }
 
-/* ---- Measuring a pair ------------------------------------------------------------------------ */
+/* ---- Orders ---------------------------------------------------------------------------------- */
 
-static tdm_status make_trips(const ranks_links *links, int peer, bool leads, const order *asked,
-                             double *out_ns) {
-  const tdm_rank_trial trial = {.context = links->context,
-                                .peer = peer,
-                                .leads = leads,
-                                .memory = links->memory,
-                                .bytes = (size_t)asked->bytes,
-                                .trips = (uint32_t)asked->count};
-  return tdm_rank_trial_run(&trial, out_ns);
-}
-
-static tdm_status make_train(const ranks_links *links, int peer, bool leads, const order *asked,
-                             double *out_ns) {
-  const tdm_rank_train train = {.context = links->context,
+/* out_ns (TDM_RANK_TRAIN_MOST_ROUNDS): one time per trip; otherwise only the first, the total. */
+static tdm_status make(const job_links *job, int peer, bool leads, const order *asked,
+                       double *out_ns) {
+  const bool trips = asked->kind == TRIPS;
+  const tdm_rank_train train = {.context = job->context,
                                 .peer = peer,
                                 .leads = leads,
                                 .both_ways = asked->kind == BOTH_WAYS,
-                                .memory = links->memory,
+                                .memory = job->memory,
+                                .ask_bytes = trips ? (size_t)asked->bytes : 0,
                                 .ahead_bytes = (size_t)asked->ahead_bytes,
                                 .bytes = (size_t)asked->bytes,
-                                .messages = (uint32_t)asked->count};
-  return tdm_rank_train_run(&train, out_ns);
-}
-
-/* out_ns (TDM_RANK_TRIAL_MOST_TRIPS): one time per trip; for a train only the first, its total. */
-static tdm_status make(const ranks_links *links, int peer, bool leads, const order *asked,
-                       double *out_ns) {
+                                .messages = (uint32_t)asked->count,
+                                .rounds = trips ? TDM_RANK_TRAIN_MOST_ROUNDS : 1};
+  const tdm_rank_sums sums = {.context = job->context,
+                              .memory = job->memory,
+                              .ahead_bytes = (size_t)asked->ahead_bytes,
+                              .bytes = (size_t)asked->bytes,
+                              .count = (uint32_t)asked->count};
   const tdm_status status =
-      (asked->kind == TRIPS ? make_trips : make_train)(links, peer, leads, asked, out_ns);
-  tdm_network_give_up(links->network, status); /* the peer may be waiting for a message */
+      asked->kind == SUMS ? tdm_rank_sums_run(&sums, out_ns) : tdm_rank_train_run(&train, out_ns);
+  tdm_network_give_up(job->network, status); /* the peer may be waiting for a message */
   return status;
 }
 
-static tdm_status lead_one(ranks_links *links, int peer, const order *asked, double *out_ns) {
-  order told = *asked;
-  TDM_TRY(tdm_network_pass(links->network, tdm_context_rank(links->context), peer, &told,
-                           sizeof(told)));
-  return asked->kind == END ? TDM_OK : make(links, peer, true, asked, out_ns);
+static tdm_status lead_one(const job_links *job, int peer, const order *asked, double *out_ns) {
+  order sent = *asked;
+  TDM_TRY(
+      tdm_network_pass(job->network, tdm_context_rank(job->context), peer, &sent, sizeof(sent)));
+  return asked->kind == END ? TDM_OK : make(job, peer, true, asked, out_ns);
 }
 
-static int compare_ns(const void *a, const void *b) {
-  const double left = *(const double *)a;
-  const double right = *(const double *)b;
-  return (left > right) - (left < right);
-}
-
-/* Measures the latency of a single message on an idle link. */
-static tdm_status lead_trips(ranks_links *links, int peer, tdm_link_latency *out_latency) {
-  const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
-  for (int flight = 0; flight < TRIP_FLIGHTS; flight++) {
-    double ns[TDM_RANK_TRIAL_MOST_TRIPS];
-    TDM_TRY(lead_one(links, peer, &asked, ns));
-    tdm_link_note_flight(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1, out_latency);
+/* Executes the orders of the leading rank. */
+static tdm_status follow(const job_links *job, int leader, int peer) {
+  double ns[TDM_RANK_TRAIN_MOST_ROUNDS];
+  for (;;) {
+    order asked = {0};
+    TDM_TRY(tdm_network_pass(job->network, leader, peer, &asked, sizeof(asked)));
+    if (asked.kind == END) return TDM_OK;
+    TDM_TRY(make(job, leader, false, &asked, ns));
   }
+}
+
+/* ---- Leading --------------------------------------------------------------------------------- */
+
+/* Measures the latency of a single message on an idle link, or of a single sum. */
+static tdm_status lead_latency(const job_links *job, int peer, double *out_ns) {
+  double ns[TRIP_FLIGHTS * TDM_RANK_TRAIN_MOST_ROUNDS];
+  const bool sums = peer == ALL;
+  const order asked = {.kind = sums ? SUMS : TRIPS,
+                       .bytes = LEAST_BYTES,
+                       .ahead_bytes = LEAST_BYTES,
+                       .count = sums ? 1 : 0};
+  const size_t step = sums ? 1 : TDM_RANK_TRAIN_MOST_ROUNDS;
+  const size_t count = sums ? SINGLE_SUMS : TDM_COUNT_OF(ns);
+  for (size_t i = 0; i < count; i += step)
+    TDM_TRY(lead_one(job, peer, &asked, &ns[i]));
+  *out_ns = tdm_link_quantile(ns, count, quick_share);
   return TDM_OK;
 }
 
 /* Describes a train whose messages fill TRAIN_BYTES. */
-static order train_of(const ranks_links *links, uint64_t bytes) {
+static order train_of(const job_links *job, int peer, uint64_t bytes) {
   const uint64_t fill = TRAIN_BYTES / bytes;
-  return (order){.kind = TRAIN,
+  return (order){.kind = peer == ALL ? SUMS : TRAIN,
                  .bytes = bytes,
                  .count = fill > LEAST_MESSAGES ? fill : LEAST_MESSAGES,
-                 .ahead_bytes = ahead_bytes(links)};
+                 .ahead_bytes = job->most_bytes < AHEAD_BYTES ? job->most_bytes : AHEAD_BYTES};
 }
 
-/* Returns how many trains fit into the time, judging by the first. */
-static size_t choose_trains(double first_ns) {
-  return (size_t)fmax(LEAST_TRAINS, fmin(MOST_TRAINS, SIZE_NS / first_ns));
-}
-
-/* Returns the time per message from the middle third. A train seems too fast if this rank noticed
- * late that the preceding message had arrived, and other activity makes trains slower. */
-static double keep_middle(ranks_links *links, const order *asked, double *ns, size_t count) {
-  qsort(ns, count, sizeof(double), compare_ns);
-  for (size_t i = count / 3; i < count - count / 3; i++)
-    links->samples[links->sample_count++] =
-        (tdm_link_sample){.bytes = (double)asked->bytes, .ns = ns[i] / (double)asked->count};
-  return ns[count / 2] / (double)asked->count;
-}
-
-/* Returns true if there is a next size, given that a message of the previous size took last_ns. */
-static bool has_next(const ranks_links *links, uint64_t bytes, int sizes, double last_ns) {
-  if (bytes > links->most_bytes) return false;
-  return sizes < LEAST_SIZES || LEAST_MESSAGES * GROWTH * last_ns <= MOST_TRAIN_NS;
-}
-
-static tdm_status lead_size(ranks_links *links, int peer, uint64_t bytes, double *out_ns) {
+/* Returns the time per message: the median of as many trains as fit into the time, judging by the
+ * first. A train seems too fast if this rank noticed late that the preceding message had arrived,
+ * and other activity makes trains slower. */
+static tdm_status lead_size(const job_links *job, int peer, uint64_t bytes, double *out_ns) {
   double ns[MOST_TRAINS];
-  const order asked = train_of(links, bytes);
+  const order asked = train_of(job, peer, bytes);
   size_t count = 0, wanted = MOST_TRAINS;
   while (count < wanted) {
-    TDM_TRY(lead_one(links, peer, &asked, &ns[count++]));
-    if (count == 1) wanted = choose_trains(ns[0]);
+    TDM_TRY(lead_one(job, peer, &asked, &ns[count++]));
+    if (count == 1) wanted = (size_t)fmax(LEAST_TRAINS, fmin(MOST_TRAINS, SIZE_NS / ns[0]));
   }
-  *out_ns = keep_middle(links, &asked, ns, count);
+  *out_ns = tdm_link_quantile(ns, count, 0.5) / (double)asked.count;
   return TDM_OK;
 }
 
-static tdm_status lead_sizes(ranks_links *links, int peer, uint64_t *out_largest) {
-  double last_ns = 1;
-  int sizes = 0;
-  links->sample_count = 0;
-  for (uint64_t bytes = LEAST_BYTES; has_next(links, bytes, sizes++, last_ns); bytes *= GROWTH) {
-    TDM_TRY(lead_size(links, peer, bytes, &last_ns));
-    *out_largest = bytes;
+/* Measures every fourth size, and at least LEAST_SIZES, until a train would take long. */
+static tdm_status lead_sizes(const job_links *job, int peer, tdm_link_point *points,
+                             uint32_t *out_count) {
+  uint32_t count = 0;
+  double ns = 1;
+  for (uint64_t bytes = LEAST_BYTES; bytes <= job->most_bytes; bytes *= GROWTH) {
+    if (count >= LEAST_SIZES && LEAST_MESSAGES * GROWTH * ns > MOST_TRAIN_NS) break;
+    TDM_TRY(lead_size(job, peer, bytes, &ns));
+    points[count++] = (tdm_link_point){.bytes = (double)bytes, .ns = ns};
   }
+  *out_count = count;
   return TDM_OK;
 }
 
 /* Measures trains of the largest messages in one direction and in both, in turns, so that other
  * activity affects both equally. */
-static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
-                                 double *out_alone_ns, double *out_both_ns) {
-  double alone_ns[BOTH_TRAINS], both_ns[BOTH_TRAINS];
-  const uint64_t half = links->most_bytes / 2;
-  order asked = train_of(links, largest < half ? largest : half);
+static tdm_status lead_both_ways(const job_links *job, int peer, uint64_t largest,
+                                 double *out_ratio) {
+  double ns[2][BOTH_TRAINS];
+  const uint64_t half = job->most_bytes / 2;
+  order asked = train_of(job, peer, largest < half ? largest : half);
   if (asked.ahead_bytes > half) asked.ahead_bytes = half;
   asked.count *= BOTH_LENGTH;
   if (asked.count > TDM_RANK_TRAIN_MOST_MESSAGES) asked.count = TDM_RANK_TRAIN_MOST_MESSAGES;
-  for (size_t i = 0; i < BOTH_TRAINS; i++) {
-    asked.kind = TRAIN;
-    TDM_TRY(lead_one(links, peer, &asked, &alone_ns[i]));
-    asked.kind = BOTH_WAYS;
-    TDM_TRY(lead_one(links, peer, &asked, &both_ns[i]));
+  for (size_t i = 0; i < (size_t)2 * BOTH_TRAINS; i++) {
+    asked.kind = i % 2 == 0 ? TRAIN : BOTH_WAYS;
+    TDM_TRY(lead_one(job, peer, &asked, &ns[i % 2][i / 2]));
   }
-  qsort(alone_ns, BOTH_TRAINS, sizeof(double), compare_ns);
-  qsort(both_ns, BOTH_TRAINS, sizeof(double), compare_ns);
-  *out_alone_ns = alone_ns[BOTH_TRAINS / 2];
-  *out_both_ns = both_ns[BOTH_TRAINS / 2];
+  const double ratio =
+      tdm_link_quantile(ns[1], BOTH_TRAINS, 0.5) / tdm_link_quantile(ns[0], BOTH_TRAINS, 0.5);
+  *out_ratio = ratio < shared_ratio ? 1 : fmin(ratio, TDM_LINK_MOST_RATIO);
   return TDM_OK;
 }
 
-static tdm_status lead(ranks_links *links, int peer) {
-  double alone_ns = 0, both_ns = 0;
-  tdm_link_latency latency = {0};
-  uint64_t largest = LEAST_BYTES;
-  tdm_link_estimate *pair = pair_at(links, tdm_context_rank(links->context), peer);
-  TDM_TRY(lead_trips(links, peer, &latency));
-  TDM_TRY(lead_sizes(links, peer, &largest));
-  TDM_TRY(lead_both_ways(links, peer, largest, &alone_ns, &both_ns));
-  TDM_TRY(lead_one(links, peer, &(order){.kind = END}, NULL));
-  TDM_TRY(tdm_link_fit(links->samples, links->sample_count, pair));
-  tdm_link_set_latency(pair, latency);
-  tdm_link_set_both_ways(pair, alone_ns, both_ns);
+/* Fits the time of a single message: its latency, and the time that its bytes took in trains. */
+static void fit_single(tdm_link_point *points, uint32_t count, double latency_ns,
+                       tdm_link_estimate *out_estimate) {
+  tdm_link_fit(points, count, out_estimate);
+  const double each_ns = out_estimate->link.latency_ns;
+  for (uint32_t i = 0; i < count; i++)
+    points[i].ns = latency_ns + fmax(0, points[i].ns - each_ns);
+  tdm_link_fit(points, count, out_estimate);
+}
+
+static tdm_status lead(const job_links *job, int peer, tdm_link_estimate *out_estimate) {
+  tdm_link_point points[TDM_LINK_MOST_KNOTS];
+  uint32_t count = 0;
+  double latency_ns = 0, both_ways = 0;
+  TDM_TRY(lead_latency(job, peer, &latency_ns));
+  TDM_TRY(lead_sizes(job, peer, points, &count));
+  if (peer != ALL)
+    TDM_TRY(lead_both_ways(job, peer, (uint64_t)points[count - 1].bytes, &both_ways));
+  TDM_TRY(lead_one(job, peer, &(order){.kind = END}, NULL));
+  fit_single(points, count, latency_ns, out_estimate);
+  out_estimate->both_ways = both_ways;
   return TDM_OK;
-}
-
-static tdm_status follow(ranks_links *links, int peer) {
-  double ns[TDM_RANK_TRIAL_MOST_TRIPS];
-  const int rank = tdm_context_rank(links->context);
-  for (;;) {
-    order asked = {0};
-    TDM_TRY(tdm_network_pass(links->network, peer, rank, &asked, sizeof(asked)));
-    if (asked.kind == END) return TDM_OK;
-    TDM_TRY(make(links, peer, false, &asked, ns));
-  }
-}
-
-/* ---- Sums over all ranks --------------------------------------------------------------------- */
-
-static tdm_status sum_once(const ranks_links *links, const order *asked, double *out_ns) {
-  const tdm_rank_sums sums = {.context = links->context,
-                              .memory = links->memory,
-                              .ahead_bytes = (size_t)asked->ahead_bytes,
-                              .bytes = (size_t)asked->bytes,
-                              .count = (uint32_t)asked->count};
-  const tdm_status status = tdm_rank_sums_run(&sums, out_ns);
-  tdm_network_give_up(links->network, status);
-  return status;
-}
-
-/* Rank 0 determines how often. */
-static tdm_status sum_size(ranks_links *links, const order *asked, double *out_last_ns) {
-  double ns[MOST_TRAINS];
-  uint64_t wanted = MOST_TRAINS;
-  size_t count = 0;
-  while (count < wanted) {
-    TDM_TRY(sum_once(links, asked, &ns[count++]));
-    if (count > 1) continue;
-    wanted = choose_trains(ns[0]);
-    TDM_TRY(tdm_network_pass(links->network, 0, -1, &wanted, sizeof(wanted)));
-  }
-  *out_last_ns = keep_middle(links, asked, ns, count);
-  return TDM_OK;
-}
-
-/* Measures a single sum, after one that synchronizes all ranks. */
-static tdm_status sum_alone(const ranks_links *links, tdm_link_latency *out_latency) {
-  double ns[TDM_RANK_TRIAL_MOST_TRIPS];
-  const order asked = {.bytes = LEAST_BYTES, .count = 1, .ahead_bytes = LEAST_BYTES};
-  for (size_t i = 0; i < TDM_RANK_TRIAL_MOST_TRIPS; i++)
-    TDM_TRY(sum_once(links, &asked, &ns[i]));
-  tdm_link_note_flight(ns, TDM_RANK_TRIAL_MOST_TRIPS, out_latency);
-  return TDM_OK;
-}
-
-static tdm_status measure_sums(ranks_links *links) {
-  double last_ns = 1;
-  int sizes = 0;
-  links->sample_count = 0;
-  tdm_link_latency latency = {0};
-  memset(links->memory, 0, links->most_bytes);
-  TDM_TRY(sum_alone(links, &latency));
-  for (uint64_t bytes = LEAST_BYTES;; bytes *= GROWTH) {
-    uint64_t more = has_next(links, bytes, sizes++, last_ns);
-    TDM_TRY(tdm_network_pass(links->network, 0, -1, &more, sizeof(more)));
-    if (!more) break;
-    const order asked = train_of(links, bytes);
-    TDM_TRY(sum_size(links, &asked, &last_ns));
-  }
-  tdm_status status = TDM_OK;
-  if (tdm_context_rank(links->context) == 0)
-    status = tdm_link_fit(links->samples, links->sample_count, links->all_reduce);
-  if (status == TDM_OK) tdm_link_set_latency(links->all_reduce, latency);
-  TDM_TRY(tdm_network_agree(links->network, status));
-  return tdm_network_pass(links->network, 0, -1, links->all_reduce, sizeof(*links->all_reduce));
 }
 
 /* ---- All pairs ------------------------------------------------------------------------------- */
 
-static bool same_hosts(const ranks_links *links, int a, int b, int c, int d) {
-  const tdm_network *network = links->network;
+/* Measures messages between two ranks, or sums over all ranks. All ranks take part, so that no
+ * others disturb it. */
+static tdm_status measure(const job_links *job, int leader, int peer, tdm_link_estimate *estimate) {
+  const int rank = tdm_context_rank(job->context);
+  tdm_status status = TDM_OK;
+  if (rank == leader)
+    status = lead(job, peer, estimate);
+  else if (peer == ALL || rank == peer)
+    status = follow(job, leader, peer);
+  TDM_TRY(tdm_network_agree(job->network, status));
+  return tdm_network_pass(job->network, leader, ALL, estimate, sizeof(*estimate));
+}
+
+static bool same_hosts(const job_links *job, int a, int b, int c, int d) {
+  const tdm_network *network = job->network;
   return strcmp(tdm_network_host(network, a), tdm_network_host(network, c)) == 0 &&
          strcmp(tdm_network_host(network, b), tdm_network_host(network, d)) == 0;
 }
 
 /* Returns a pair of ranks before (a, b) on the same two machines, or NULL if there is none. */
-static const tdm_link_estimate *find_alike(const ranks_links *links, int a, int b) {
+static const tdm_link_estimate *find_alike(const job_links *job, int a, int b) {
   for (int c = 0; c <= a; c++)
-    for (int d = c + 1; d < (c == a ? b : links->rank_count); d++)
-      if (same_hosts(links, a, b, c, d) || same_hosts(links, a, b, d, c))
-        return pair_at(links, c, d);
+    for (int d = c + 1; d < (c == a ? b : job->rank_count); d++)
+      if (same_hosts(job, a, b, c, d) || same_hosts(job, a, b, d, c)) return pair_at(job, c, d);
   return NULL;
 }
 
-/* Measures one pair at a time, so that pairs do not disturb each other. All ranks take part. */
-static tdm_status measure_pair(ranks_links *links, int a, int b) {
-  const int rank = tdm_context_rank(links->context);
-  tdm_status status = TDM_OK;
-  if (rank == a) status = lead(links, b);
-  if (rank == b) status = follow(links, a);
-  TDM_TRY(tdm_network_agree(links->network, status));
-  return tdm_network_pass(links->network, a, -1, pair_at(links, a, b), sizeof(tdm_link_estimate));
-}
-
-static tdm_status measure_all(ranks_links *links) {
-  for (int a = 0; a < links->rank_count; a++) {
-    for (int b = a + 1; b < links->rank_count; b++) {
-      const tdm_link_estimate *alike = find_alike(links, a, b);
-      if (alike) {
-        *pair_at(links, a, b) = *alike;
-        continue;
-      }
-      TDM_TRY(measure_pair(links, a, b));
+static tdm_status measure_all(const job_links *job) {
+  for (int a = 0; a < job->rank_count; a++) {
+    for (int b = a + 1; b < job->rank_count; b++) {
+      const tdm_link_estimate *alike = find_alike(job, a, b);
+      if (alike)
+        *pair_at(job, a, b) = *alike;
+      else
+        TDM_TRY(measure(job, a, b, pair_at(job, a, b)));
     }
   }
-  TDM_TRY(measure_sums(links));
-  return publish(links);
+  TDM_TRY(measure(job, 0, ALL, job->all_reduce));
+  return publish(job);
 }
 
-static tdm_status prepare(tdm_context *context, size_t most_bytes, ranks_links **out_links) {
-  ranks_links *links = *out_links = create(context);
-  if (!links) return TDM_OUT_OF_MEMORY;
-  links->most_bytes = most_bytes > 0 ? most_bytes : DEFAULT_MOST_BYTES;
-  links->memory =
-      tdm_allocate(tdm_context_allocator(context), links->most_bytes, "calibrating links");
-  if (!links->memory) return TDM_OUT_OF_MEMORY;
-  if (most_bytes > 0 && most_bytes < LEAST_BYTES * GROWTH)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "links are measured by two sizes at least");
-  return tdm_context_start(context);
+static tdm_status prepare(tdm_context *context, size_t most_bytes, job_links *job) {
+  TDM_TRY(init(context, job));
+  job->most_bytes = most_bytes > 0 ? most_bytes : DEFAULT_MOST_BYTES;
+  job->memory = tdm_allocate(tdm_context_allocator(context), job->most_bytes, "calibrating links");
+  return job->memory ? tdm_context_start(context) : TDM_OUT_OF_MEMORY;
 }
 
 tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) {
-  ranks_links *links = NULL;
+  job_links job;
   tdm_status status =
-      tdm_network_agree(tdm_context_network(context), prepare(context, most_bytes, &links));
-  if (status == TDM_OK) status = measure_all(links);
-  if (links) release(links);
+      tdm_network_agree(tdm_context_network(context), prepare(context, most_bytes, &job));
+  if (status == TDM_OK) status = measure_all(&job);
+  deinit(&job);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "calibrating links between ranks");
 }
 
-/* ---- Distributing rank 0's links ------------------------------------------------------------- */
+/* ---- Sending rank 0's links ------------------------------------------------------------------ */
 
-/* Uses what rank 0 has read. If its file has different links for devices of one pair of ranks,
- * which is not written here, those of the ranks' first devices are used. */
-static bool take_read(ranks_links *links) {
-  tdm_context *context = links->context;
-  bool any = false;
-  for (int a = 0; a < links->rank_count; a++) {
-    for (int b = a + 1; b < links->rank_count; b++) {
-      tdm_link_estimate *pair = pair_at(links, a, b);
-      tdm_context_link(context, tdm_context_host_of(context, a), tdm_context_host_of(context, b),
-                       false, pair);
-      any |= pair->origin == TDM_LINK_CALIBRATED;
+/* Moves what rank 0 has read from its links to the job's. */
+static bool take_read(job_links *job) {
+  bool any = tdm_context_all_reduce(job->context, job->all_reduce);
+  for (int a = 0; a < job->rank_count; a++) {
+    for (int b = a + 1; b < job->rank_count; b++) {
+      tdm_context_link(job->context, tdm_context_host_of(job->context, a),
+                       tdm_context_host_of(job->context, b), false, pair_at(job, a, b));
+      any |= pair_at(job, a, b)->origin == TDM_LINK_CALIBRATED;
     }
   }
-  any |= tdm_context_all_reduce(context, links->all_reduce);
-  tdm_links_forget(tdm_context_links(context));
+  tdm_links_forget(tdm_context_links(job->context));
   return any;
 }
 
-tdm_status tdm_links_tell(tdm_context *context, tdm_status read) {
-  ranks_links *links = create(context);
-  tdm_status status =
-      tdm_network_agree(tdm_context_network(context), links ? read : TDM_OUT_OF_MEMORY);
-  uint64_t any = status == TDM_OK && tdm_context_rank(context) == 0 && take_read(links);
-  if (status == TDM_OK) status = tdm_network_pass(links->network, 0, -1, &any, sizeof(any));
-  if (status == TDM_OK && any) {
-    status = tdm_network_pass(links->network, 0, -1, links->pairs, pairs_bytes(links));
-    if (status == TDM_OK) status = publish(links);
-  }
-  if (links) release(links);
+tdm_status tdm_links_send(tdm_context *context, tdm_status read) {
+  job_links job;
+  const tdm_status made = init(context, &job);
+  tdm_status status = tdm_network_agree(job.network, made == TDM_OK ? read : made);
+  uint64_t any = status == TDM_OK && tdm_context_rank(context) == 0 && take_read(&job);
+  if (status == TDM_OK) status = tdm_network_pass(job.network, 0, ALL, &any, sizeof(any));
+  if (status == TDM_OK && any)
+    status = tdm_network_pass(job.network, 0, ALL, job.pairs, pairs_bytes(&job));
+  if (status == TDM_OK && any) status = publish(&job);
+  deinit(&job);
   return status;
 }

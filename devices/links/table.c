@@ -95,55 +95,50 @@ void tdm_links_forget(tdm_links *links) {
   (void)pthread_mutex_unlock(&links->mutex);
 }
 
-void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
-                   tdm_link_estimate *out_estimate) {
-  if (from->rank != to->rank && from->exchanges && to->exchanges) { /* by their machines' network */
-    from = tdm_context_host_of(links->context, from->rank);
-    to = tdm_context_host_of(links->context, to->rank);
+/* ---- Places -------------------------------------------------------------------------------- */
+
+tdm_link_estimate *tdm_links_at(tdm_links *links, const tdm_device *from, const tdm_device *to,
+                                bool pinned) {
+  if (from == to || !tdm_direct_queue(from, to) || (pinned && !crosses(from, to))) return NULL;
+  if (from->rank != to->rank && (from != tdm_context_host_of(links->context, from->rank) ||
+                                 to != tdm_context_host_of(links->context, to->rank)))
+    return NULL;
+  return &links->estimates[estimate_index(links, from, to, pinned)];
+}
+
+tdm_link_estimate *tdm_links_all_reduce(tdm_links *links) {
+  return &links->all_reduce;
+}
+
+void tdm_links_adopt(tdm_links *links, const tdm_links *measured) {
+  (void)pthread_mutex_lock(&links->mutex);
+  for (size_t i = 0; i < estimate_count(links); i++) {
+    if (measured->estimates[i].origin == TDM_LINK_CALIBRATED)
+      links->estimates[i] = measured->estimates[i];
+  }
+  if (measured->all_reduce.origin == TDM_LINK_CALIBRATED) links->all_reduce = measured->all_reduce;
+  (void)pthread_mutex_unlock(&links->mutex);
+}
+
+void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
+                      bool pinned, tdm_link_estimate *out_estimate) {
+  tdm_links *links = tdm_context_links(context);
+  if (from->rank != to->rank) { /* by their machines' network */
+    from = tdm_context_host_of(context, from->rank);
+    to = tdm_context_host_of(context, to->rank);
   }
   (void)pthread_mutex_lock(&links->mutex);
   *out_estimate = links->estimates[estimate_index(links, from, to, pinned)];
   (void)pthread_mutex_unlock(&links->mutex);
 }
 
-void tdm_links_get_all_reduce(tdm_links *links, tdm_link_estimate *out_estimate) {
+bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimate) {
+  tdm_links *links = tdm_context_links(context);
   (void)pthread_mutex_lock(&links->mutex);
-  *out_estimate = links->all_reduce;
+  const bool measured = links->all_reduce.origin == TDM_LINK_CALIBRATED;
+  if (measured) *out_estimate = links->all_reduce;
   (void)pthread_mutex_unlock(&links->mutex);
-}
-
-/* ---- Sets ---------------------------------------------------------------------------------- */
-
-tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) {
-  *set = (tdm_link_set){.links = links};
-  set->estimates =
-      tdm_allocate(tdm_context_allocator(links->context),
-                   estimate_count(links) * sizeof(tdm_link_estimate), "a set of links");
-  if (!set->estimates) return TDM_OUT_OF_MEMORY;
-  fill_modelled(links, set->estimates);
-  return TDM_OK;
-}
-
-void tdm_link_set_deinit(tdm_link_set *set) {
-  tdm_release(tdm_context_allocator(set->links->context), set->estimates,
-              estimate_count(set->links) * sizeof(tdm_link_estimate));
-  set->estimates = NULL;
-}
-
-tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
-                                   bool pinned) {
-  if (from == to || !tdm_direct_queue(from, to) || (pinned && !crosses(from, to))) return NULL;
-  return &set->estimates[estimate_index(set->links, from, to, pinned)];
-}
-
-void tdm_link_set_publish(tdm_link_set *set) {
-  tdm_links *links = set->links;
-  (void)pthread_mutex_lock(&links->mutex);
-  for (size_t i = 0; i < estimate_count(links); i++) {
-    if (set->estimates[i].origin == TDM_LINK_CALIBRATED) links->estimates[i] = set->estimates[i];
-  }
-  if (set->all_reduce.origin == TDM_LINK_CALIBRATED) links->all_reduce = set->all_reduce;
-  (void)pthread_mutex_unlock(&links->mutex);
+  return measured;
 }
 
 /* ---- The key ------------------------------------------------------------------------------- */

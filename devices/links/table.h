@@ -22,48 +22,22 @@ void tdm_links_destroy(tdm_links *links); /* NULL is legal */
 tdm_context *tdm_links_context(const tdm_links *links);
 void tdm_links_forget(tdm_links *links); /* makes all modelled again */
 
-/* Gets an estimate. Any thread. pinned is relevant only if exactly one of the two is the host. */
-void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
-                   tdm_link_estimate *out_estimate);
-/* Gets the estimate of an all-reduce over the ranks of a job; its origin shows whether it was
- * measured. */
-void tdm_links_get_all_reduce(tdm_links *links, tdm_link_estimate *out_estimate);
-
-/* ---- Link sets ----------------------------------------------------------------------------- */
-
-/* The links of one calibration or one file. */
-typedef struct tdm_link_set {
-  tdm_links *links;
-  tdm_link_estimate *estimates; /* (from, to, pinned); missing ones are modelled */
-  tdm_link_estimate all_reduce; /* modelled: missing */
-  size_t known_count;
-} tdm_link_set;
-
-tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) TDM_WARN_UNUSED;
-void tdm_link_set_deinit(tdm_link_set *set);
-/* Returns the estimate of a link for reading or writing. Returns NULL if there is no such link: no
- * direct route, or pinned memory if both devices or neither are the host. */
-tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
-                                   bool pinned);
-/* Publishes the set's links in the context. */
-void tdm_link_set_publish(tdm_link_set *set);
-
-/* ---- Calibrating --------------------------------------------------------------------------- */
-
-typedef struct tdm_links_calibration {
-  size_t least_bytes, most_bytes; /* sizes double from least to most; 0: 1 KiB, 64 MiB */
-  uint32_t copies;                /* copies per size, 5 to 64; 0: 15 */
-  uint64_t budget_ns;             /* per link; beyond it a size gets 5 copies. 0: 100 ms */
-  /* Between two devices of the host: the most memory that is touched to evict a copy's sides from
-   * the caches, limited to the last cache's size. 0: 64 MiB. */
-  size_t most_touched_bytes;
-} tdm_links_calibration;
+/* Returns a link's place, for links that no other thread uses. Returns NULL if there is no such
+ * link: no direct route, or pinned memory if both devices or neither are the host. Between two
+ * ranks there is one link, between their hosts. */
+tdm_link_estimate *tdm_links_at(tdm_links *links, const tdm_device *from, const tdm_device *to,
+                                bool pinned);
+/* Returns the place of an all-reduce over the ranks of a job; modelled: not measured. */
+tdm_link_estimate *tdm_links_all_reduce(tdm_links *links);
+/* Copies all calibrated links of `measured` at once. Any thread. */
+void tdm_links_adopt(tdm_links *links, const tdm_links *measured);
 
 /* Copies along every link, through the devices' queues, and fits the times. Starts the devices.
- * Other work in flight disturbs it. If the driver refuses to pin, pinned links stay modelled.
- * options NULL: all defaults. On failure nothing changes. */
-tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration *options,
-                               size_t *out_known_count) TDM_WARN_UNUSED;
+ * Other work in flight disturbs it. If the driver refuses to pin, pinned links stay modelled. On
+ * failure nothing changes.
+ * most_bytes: largest size, at least 2 KiB, and the most memory that is touched between copies. 0:
+ * 64 MiB. */
+tdm_status tdm_links_calibrate(tdm_context *context, size_t most_bytes) TDM_WARN_UNUSED;
 
 /* ---- Between the ranks of a job -------------------------------------------------------------- */
 
@@ -72,16 +46,16 @@ tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration
 
 /* Calibrates links between ranks: sends messages as round trips and in trains, one pair of machines
  * after the other, through the queues of plans, and sums over all ranks by the engine. Ranks whose
- * machines have the same names share results. Messages have 1 KiB to most_bytes (0: 16 MiB, or less
- * if such a message would take long). Starts the devices. On failure nothing changes on any
- * rank. */
+ * machines have the same names share results. Messages have 1 KiB to most_bytes (at least 4 KiB; 0:
+ * 16 MiB), or less if such a message would take long. Starts the devices. On failure nothing
+ * changes on any rank. */
 tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) TDM_WARN_UNUSED;
 /* Called once, when the context is created: rank 0 reads the job's file, if there is one, and sends
  * it. */
 tdm_status tdm_links_join(tdm_context *context) TDM_WARN_UNUSED;
-/* Distributes rank 0's links to all ranks if they are calibrated. read: the status of how rank 0
- * got them; a failure is returned on all ranks. */
-tdm_status tdm_links_tell(tdm_context *context, tdm_status read) TDM_WARN_UNUSED;
+/* Sends rank 0's links to all ranks if they are calibrated. read: the status of how rank 0 got
+ * them; a failure is returned on all ranks. */
+tdm_status tdm_links_send(tdm_context *context, tdm_status read) TDM_WARN_UNUSED;
 
 /* ---- The cache file ------------------------------------------------------------------------ */
 
@@ -100,7 +74,5 @@ tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_fold
  * machine, CORRUPT_DATA if it is not a valid file of links, and IO if it cannot be read or is not a
  * regular file. On failure nothing changes. */
 tdm_status tdm_links_load(tdm_context *context, const char *path) TDM_WARN_UNUSED;
-/* Returns true if it is a file of links with that key, of any machine. */
-bool tdm_links_file_has_key(tdm_context *context, const char *path, uint64_t key);
 
 #endif

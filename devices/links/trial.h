@@ -21,43 +21,29 @@ typedef struct tdm_link_trial {
 /* Returns the time of the copy, at least 1 ns, in *out_ns. Blocks; any thread. */
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- Round trips between this rank and another ---- */
+/* ---- Messages between this rank and another ---- */
 
-enum { TDM_RANK_TRIAL_MOST_TRIPS = 16 };
+enum { TDM_RANK_TRAIN_MOST_ROUNDS = 16, TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
 
-typedef struct tdm_rank_trial {
-  tdm_context *context; /* started */
-  int peer;
-  bool leads;     /* this rank sends first; the peer does not */
-  void *memory;   /* (bytes) of host memory, sent and received */
-  size_t bytes;   /* this and trips are equal on both ranks */
-  uint32_t trips; /* 1 to TDM_RANK_TRIAL_MOST_TRIPS */
-} tdm_rank_trial;
-
-/* Both ranks call it. On the leading rank *out_ns is half the time of each round trip, at least
- * half a nanosecond. Blocks. */
-tdm_status tdm_rank_trial_run(const tdm_rank_trial *trial, double *out_ns) TDM_WARN_UNUSED;
-
-/* ---- Trains of messages: like a burst of a plan, in one direction ---- */
-
-enum { TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
-
-/* The leading rank requests the train by an empty message, and receives it. A message before the
- * train uses up the bytes that a rate-limited link lets pass at once. With both_ways the leading
- * rank sends the same train meanwhile. */
+/* In each round the leading rank requests a train by a message, and receives it. The train's first
+ * message uses up the bytes that a rate-limited link lets pass at once. */
 typedef struct tdm_rank_train {
   tdm_context *context; /* started */
   int peer;
-  bool leads;
-  bool both_ways; /* equal on both ranks, like the next three sizes */
-  void *memory;   /* host memory of the larger size; with both_ways twice that */
-  size_t ahead_bytes;
-  size_t bytes;
-  uint32_t messages; /* 1 to TDM_RANK_TRAIN_MOST_MESSAGES */
+  bool leads;         /* this rank requests; the peer does not */
+  bool both_ways;     /* the leading rank sends the same train meanwhile; equal on both ranks, like
+                       * all below */
+  void *memory;       /* host memory of the largest size; with both_ways twice that */
+  size_t ask_bytes;   /* size of the request */
+  size_t ahead_bytes; /* size of the train's first message */
+  size_t bytes;       /* size of the messages after it */
+  uint32_t messages;  /* their number, up to TDM_RANK_TRAIN_MOST_MESSAGES. 0: round trips */
+  uint32_t rounds;    /* 1 to TDM_RANK_TRAIN_MOST_ROUNDS; 1 if there are messages */
 } tdm_rank_train;
 
-/* Both ranks call it. On the leading rank *out_ns is the time from the arrival of the preceding
- * message to that of the last one. Blocks. */
+/* Both ranks call it. On the leading rank *out_ns is the time from the arrival of the train's first
+ * message to that of its last one; for round trips, out_ns (rounds) has half the time of each. At
+ * least half a nanosecond. Blocks. */
 tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) TDM_WARN_UNUSED;
 
 /* ---- Trains of all-reduces over all ranks of a job ---- */

@@ -48,12 +48,13 @@ static void fits(void **state) {
   }
   assert_true(results_first_of_link(&list, 0) && results_first_of_link(&list, 1));
   assert_false(results_first_of_link(&list, 2));
-  tdm_link_estimate fit;
-  assert_true(results_fit(&list, 0, &fit));
-  assert_true(fit.link.latency_ns > 999 && fit.link.latency_ns < 1001);
-  assert_true(fit.link.bytes_per_ns > 7.99 && fit.link.bytes_per_ns < 8.01);
+  tdm_link link;
+  double deviation;
+  assert_true(results_fit(&list, 0, &link, &deviation));
+  assert_true(link.latency_ns > 999 && link.latency_ns < 1001);
+  assert_true(link.bytes_per_ns > 7.99 && link.bytes_per_ns < 8.01);
   list.count = 4; /* two sizes of each are too few */
-  assert_false(results_fit(&list, 0, &fit));
+  assert_false(results_fit(&list, 0, &link, &deviation));
   results_deinit(&list);
 }
 

@@ -26,8 +26,8 @@ static uint64_t check_links(tdm_context *context) {
   const size_t count = tdm_device_count(context);
   for (size_t i = 0; i < 2 * count * count; i++) {
     tdm_link_estimate estimate;
-    tdm_links_get(tdm_context_links(context), tdm_context_device(context, i / 2 / count),
-                  tdm_context_device(context, i / 2 % count), i % 2 == 1, &estimate);
+    tdm_context_link(context, tdm_context_device(context, i / 2 / count),
+                     tdm_context_device(context, i / 2 % count), i % 2 == 1, &estimate);
     if (estimate.origin == TDM_LINK_CALIBRATED) {
       check_estimate(&estimate);
       calibrated++;

@@ -9,9 +9,10 @@
 #include "devices/topology/topology.h"
 #include "tests/core/comma_locale.h"
 #include "tests/devices/links/cache_support.h"
+#include "tests/devices/links/count.h"
 #include "tests/options.h"
 
-static const tdm_links_calibration quick = {.least_bytes = 1024, .most_bytes = 4096, .copies = 5};
+enum { MOST_BYTES = 4096 };
 
 /* ---- Round trips --------------------------------------------------------------------------- */
 
@@ -23,10 +24,8 @@ static void assert_same(const tdm_link_estimate *a, const tdm_link_estimate *b) 
   assert_int_equal(a->origin, b->origin);
   assert_true(close_to(a->link.latency_ns, b->link.latency_ns));
   assert_true(close_to(a->link.bytes_per_ns, b->link.bytes_per_ns));
-  assert_true(close_to(a->latency_error_ns, b->latency_error_ns));
-  assert_true(close_to(a->ns_per_byte_error, b->ns_per_byte_error));
-  for (size_t i = 0; i < TDM_LINK_DISTANCES; i++)
-    assert_true(close_to(a->distances[i], b->distances[i]));
+  assert_true(close_to(a->both_ways, b->both_ways));
+  assert_true(close_to(a->far_bytes, b->far_bytes));
   assert_int_equal(a->knot_count, b->knot_count);
   for (uint32_t i = 0; i < a->knot_count; i++) {
     assert_true(close_to(a->knots[i].bytes, b->knots[i].bytes));
@@ -39,9 +38,8 @@ static void what_is_saved_is_loaded_by_the_next_context(void **state) {
   (void)state;
   (void)setenv("TANDEM_LINKS", "off", 1);
   tdm_context *context = make_context(NULL);
-  size_t known_count = 0;
-  assert_ok(tdm_links_calibrate(context, &quick, &known_count));
-  assert_int_equal(known_count, 4);
+  assert_ok(tdm_links_calibrate(context, MOST_BYTES));
+  assert_int_equal(test_calibrated_links(context), 4);
   const tdm_link_estimate saved = upload_of(context);
   assert_ok(tdm_links_save(context, path_of("kept.json"), false));
   assert_ok(tdm_links_save(context, path_of("kept.json"), false)); /* over the one before */
@@ -63,13 +61,12 @@ static void what_is_saved_is_loaded_by_the_next_context(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* All fields, with numbers that are read as they were written. Only one of these links has a figure
- * for both directions. */
+/* All fields, with numbers that are read as they were written. */
 static void a_file_is_written_as_it_was_read(void **state) {
   (void)state;
   static const char head[] = "{\n"
                              " \"format\": \"tandem links\",\n"
-                             " \"version\": 2,\n"
+                             " \"version\": 3,\n"
                              " \"key\": \"%016llx\",\n"
                              " \"links\": [\n";
   static const char link[] = "  {\n"
@@ -78,18 +75,15 @@ static void a_file_is_written_as_it_was_read(void **state) {
                              "   \"pinned\": %s,\n"
                              "   \"latency_ns\": 9000.5,\n"
                              "   \"bytes_per_ns\": 25.0,\n"
-                             "   \"latency_error_ns\": 80.0,\n"
-                             "   \"ns_per_byte_error\": 0.25,\n"
-                             "   \"deviation\": 0.125,\n"
-                             "%s"
-                             "   \"distances\": [1024.0,2048.0,4096.0],\n"
-                             "   \"knots\": [[1024.0,1.0,1.5,2.0,4.0],[2048.0,0.5,0.75,3.0,8.0]]\n"
+                             "   \"both_ways\": 1.5,\n"
+                             "   \"far_bytes\": 4096.0,\n"
+                             "   \"knots\": [[1024.0,1.0,1.5,4.0],[2048.0,0.5,0.75,8.0]]\n"
                              "  }%s\n";
   static const struct {
-    const char *from, *to, *pinned, *both_ways, *end;
-  } links[] = {{"cpu:0", "sim:0", "false", "", ","},
-               {"cpu:0", "sim:0", "true", "   \"both_ways\": 1.5,\n", ","},
-               {"sim:0", "cpu:0", "true", "", ""}};
+    const char *from, *to, *pinned, *end;
+  } links[] = {{"cpu:0", "sim:0", "false", ","},
+               {"cpu:0", "sim:0", "true", ","},
+               {"sim:0", "cpu:0", "true", ""}};
   static char text[LINKS_TEXT_BYTES], again[LINKS_TEXT_BYTES];
   (void)setenv("TANDEM_LINKS", "off", 1);
   tdm_context *context = make_context(NULL);
@@ -97,15 +91,13 @@ static void a_file_is_written_as_it_was_read(void **state) {
   size_t length = (size_t)snprintf(text, sizeof text, head, key);
   for (size_t i = 0; i < TDM_COUNT_OF(links); i++)
     length += (size_t)snprintf(text + length, sizeof text - length, link, links[i].from,
-                               links[i].to, links[i].pinned, links[i].both_ways, links[i].end);
+                               links[i].to, links[i].pinned, links[i].end);
   length += (size_t)snprintf(text + length, sizeof text - length, " ]\n}");
   write_file(path_of("recorded.json"), text, length);
   assert_ok(tdm_links_load(context, path_of("recorded.json")));
   const tdm_link_estimate upload = upload_of(context);
   assert_true(upload.link.latency_ns == 9000.5 && upload.link.bytes_per_ns == 25);
-  assert_true(upload.latency_error_ns == 80 && upload.ns_per_byte_error == 0.25);
-  assert_true(upload.deviation == 0.125 && upload.both_ways == 1.5);
-  assert_true(upload.distances[0] == 1024 && upload.distances[2] == 4096);
+  assert_true(upload.both_ways == 1.5 && upload.far_bytes == 4096);
   assert_int_equal(upload.knot_count, 2);
   assert_true(upload.knots[1].bytes == 2048 && upload.knots[1].ratios[TDM_LINK_STALE] == 8);
   assert_ok(tdm_links_save(context, path_of("again.json"), false));
@@ -205,8 +197,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
     assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
     assert_string_equal(tdm_simulator(context), "sim:0");
     if (!named) {
-      size_t known_count = 0;
-      assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+      assert_ok(tdm_links_calibrate(context, MOST_BYTES));
       assert_ok(tdm_links_path(context, path, sizeof(path)));
       assert_ok(tdm_links_save(context, path, true));
     }
@@ -236,8 +227,7 @@ static void cores_that_are_divided_anew_forget_links(void **state) {
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
   (void)setenv("TANDEM_CACHE", path_of("divided"), 1);
   tdm_context *context = make_default_context();
-  size_t known_count = 0;
-  assert_ok(tdm_links_calibrate(context, &quick, &known_count)); /* starts: cores stay shared */
+  assert_ok(tdm_links_calibrate(context, MOST_BYTES)); /* starts: cores stay shared */
   char path[LINKS_PATH_BYTES];
   assert_ok(tdm_links_path(context, path, sizeof(path)));
   assert_ok(tdm_links_save(context, path, true));
@@ -280,8 +270,7 @@ static void the_folder_is_found(void **state) {
   char tiny[8];
   assert_status(tdm_links_path(context, tiny, sizeof(tiny)), TDM_INVALID_ARGUMENT);
 
-  size_t known_count = 0;
-  assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+  assert_ok(tdm_links_calibrate(context, MOST_BYTES));
   assert_status(tdm_links_save(context, path, false), TDM_IO); /* no such folder */
   assert_ok(tdm_links_save(context, path, true));
   tdm_context_release(context);

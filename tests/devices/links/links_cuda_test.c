@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/links/table.h"
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
+#include "tests/devices/links/count.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
 
-static const tdm_links_calibration small = {.least_bytes = 1024, .most_bytes = 4096, .copies = 5};
+enum { MOST_BYTES = 4096 };
 
 static tdm_context *make_context(void) {
   const tdm_context_options options =
@@ -31,11 +31,10 @@ static void every_link_is_calibrated(void **state) {
   (void)state;
   tdm_context *context = make_context();
   const emulation_copies before = emulation_copies_made();
-  size_t known_count = 0;
-  assert_ok(tdm_links_calibrate(context, &small, &known_count));
+  assert_ok(tdm_links_calibrate(context, MOST_BYTES));
   /* Between the host and three discrete devices, both ways, pageable and pinned; between the GPUs
    * both ways. From a GPU to the sim there is no direct route. */
-  assert_int_equal(known_count, 3 * 2 * 2 + 2);
+  assert_int_equal(test_calibrated_links(context), 3 * 2 * 2 + 2);
   assert_int_equal(origin_of(context, "cpu:0", "cuda:1", true), TDM_LINK_CALIBRATED);
   assert_int_equal(origin_of(context, "cuda:0", "cpu:0", false), TDM_LINK_CALIBRATED);
   assert_int_equal(origin_of(context, "cuda:0", "cuda:1", false), TDM_LINK_CALIBRATED);
@@ -52,13 +51,12 @@ static void every_failed_call_is_survived(void **state) {
   size_t failures = 0;
   for (uint64_t n = 1; n < 4000; n += 1 + n / 8) {
     tdm_context *context = make_context();
-    size_t known_count = 99;
     emulation_fail_at(n, EMULATED_LOST, false);
-    const tdm_status status = tdm_links_calibrate(context, &small, &known_count);
+    const tdm_status status = tdm_links_calibrate(context, MOST_BYTES);
     emulation_fail_at(0, EMULATED_LOST, false);
     if (status != TDM_OK) {
       failures++;
-      assert_int_equal(known_count, 0);
+      assert_int_equal(test_calibrated_links(context), 0);
       assert_message("calibrating the link from");
       assert_int_equal(origin_of(context, "cpu:0", "cuda:0", false), TDM_LINK_MODELLED);
     }
@@ -72,11 +70,10 @@ static void what_cannot_be_pinned_stays_modelled(void **state) {
   (void)state;
   (void)setenv("TANDEM_STAGING_BYTES", "100", 1); /* no room for a page */
   tdm_context *context = make_context();
-  size_t known_count = 0;
-  const tdm_status status = tdm_links_calibrate(context, &small, &known_count);
+  const tdm_status status = tdm_links_calibrate(context, MOST_BYTES);
   assert_int_equal(origin_of(context, "cpu:0", "cuda:0", true), TDM_LINK_MODELLED);
   /* Pageable copies of a GPU need staging as well. */
-  if (status == TDM_OK) assert_true(known_count <= 3 * 2 + 2);
+  if (status == TDM_OK) assert_true(test_calibrated_links(context) <= 3 * 2 + 2);
   (void)unsetenv("TANDEM_STAGING_BYTES");
   tdm_context_release(context);
   assert_int_equal(emulation_outstanding(), 0);

@@ -60,10 +60,7 @@ static void links_are_the_models(void **state) {
 static void measured_links_say_so(void **state) {
   (void)state;
   tdm_context *context = test_context("latency_us=300,gigabytes_per_second=0.5");
-  const tdm_links_calibration quick = {
-      .least_bytes = 1024, .most_bytes = 65536, .copies = 5, .most_touched_bytes = 65536};
-  size_t known_count;
-  assert_ok(tdm_links_calibrate(context, &quick, &known_count));
+  assert_ok(tdm_links_calibrate(context, 65536));
   const tdm_link_properties link = link_of(context, "sim:0", "cpu:0", true);
   assert_true(link.measured);
   assert_true(link.latency_us >= 299);

@@ -111,7 +111,8 @@ static void all_ranks_have_what_one_measured(void **state) {
                               .sim_devices = 1,
                               .net = {.seed = 5, .bytes_per_second = net_bytes_per_second}},
                measure, ranks);
-      assert_all_know_the_same(ranks, count, (size_t)(count * (count - 1) * devices * devices));
+      const int of_rank = devices + 1; /* links of all devices are those of their hosts */
+      assert_all_know_the_same(ranks, count, (size_t)(count * (count - 1) * of_rank * of_rank));
     }
   }
 }
@@ -121,21 +122,22 @@ static tdm_status make_round_trips(job_rank *rank) {
   enum { TRIPS = 3, BYTES = 16 << 10 }; /* 4 ms each way at the least */
   static char memory[2][BYTES];
   TDM_TRY(tdm_context_start(rank->context));
-  const tdm_rank_trial trial = {.context = rank->context,
+  const tdm_rank_train train = {.context = rank->context,
                                 .peer = 1 - rank->rank,
                                 .leads = rank->rank == 0,
                                 .memory = memory[rank->rank],
-                                .bytes = BYTES,
-                                .trips = TRIPS};
-  double half_ns[TDM_RANK_TRIAL_MOST_TRIPS] = {0};
+                                .ask_bytes = BYTES,
+                                .ahead_bytes = BYTES,
+                                .rounds = TRIPS};
+  double half_ns[TRIPS] = {0};
   memset(memory[rank->rank], 'a' + rank->rank, BYTES);
   const uint64_t begin_ns = tdm_time_ns();
-  TDM_TRY(tdm_rank_trial_run(&trial, half_ns));
+  TDM_TRY(tdm_rank_train_run(&train, half_ns));
   const double all_ns = (double)(tdm_time_ns() - begin_ns);
   for (int i = 0; i < BYTES; i++) /* the one's bytes, sent back by the other */
     if (memory[rank->rank][i] != 'a') return tdm_fail(TDM_INTERNAL, "byte %d is another", i);
   double sum_ns = 0;
-  for (int i = 0; i < TRIPS && trial.leads; i++)
+  for (int i = 0; i < TRIPS && train.leads; i++)
     sum_ns += 2 * half_ns[i];
   if (sum_ns <= all_ns) return TDM_OK;
   return tdm_fail(TDM_INTERNAL, "trips of %.0f ns in all overlap in %.0f ns", sum_ns, all_ns);
@@ -163,7 +165,8 @@ static tdm_status carry_trains(job_rank *rank) {
                                   .memory = memory,
                                   .ahead_bytes = AHEAD_BYTES,
                                   .bytes = BYTES,
-                                  .messages = MESSAGES};
+                                  .messages = MESSAGES,
+                                  .rounds = 1};
     double ns = 0;
     const tdm_simnet_traffic before = tdm_simnet_sent(rank->net, rank->rank, train.peer);
     TDM_TRY(tdm_rank_train_run(&train, &ns));
@@ -287,25 +290,6 @@ static void memory_that_is_short_is_told_to_all(void **state) {
   tdm_faulty_allocator_destroy(memory.faulty);
 }
 
-static tdm_status measure_by_few_sizes(job_rank *rank) {
-  const tdm_status status = tdm_links_calibrate_ranks(rank->context, 4095);
-  if (status != TDM_INVALID_ARGUMENT || !strstr(tdm_last_message(), "by two sizes at least"))
-    return tdm_fail(TDM_INTERNAL, "%s: %s", tdm_status_name(status), tdm_last_message());
-  TDM_TRY(tdm_links_calibrate_ranks(rank->context, 4096));
-  tdm_link_estimate estimate;
-  tdm_context_link(rank->context, tdm_context_host_of(rank->context, 0),
-                   tdm_context_host_of(rank->context, 1), false, &estimate);
-  if (estimate.knot_count != 2) return tdm_fail(TDM_INTERNAL, "%u sizes", estimate.knot_count);
-  return note_links(rank);
-}
-
-static void two_sizes_are_measured_at_least(void **state) {
-  (void)state;
-  job_rank ranks[JOB_MOST_RANKS];
-  job_must(&(job_options){.rank_count = 2}, measure_by_few_sizes, ranks);
-  assert_all_know_the_same(ranks, 2, 2);
-}
-
 /* ---- The file ------------------------------------------------------------------------------ */
 
 static tdm_status calibrate(job_rank *rank) {
@@ -393,7 +377,6 @@ int main(void) {
       cmocka_unit_test(the_last_sum_ends_the_time),
       cmocka_unit_test(a_latency_is_that_of_a_message_and_of_a_sum),
       cmocka_unit_test(memory_that_is_short_is_told_to_all),
-      cmocka_unit_test(two_sizes_are_measured_at_least),
       cmocka_unit_test(the_next_job_reads_what_rank_0_kept),
       cmocka_unit_test(a_file_that_cannot_be_written_is_told_to_all),
       cmocka_unit_test(a_rank_that_is_lost_leaves_links_as_they_were),

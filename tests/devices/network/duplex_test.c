@@ -46,7 +46,8 @@ static tdm_status meet(job_rank *rank) {
                                 .both_ways = true,
                                 .memory = memory[rank->rank],
                                 .bytes = BYTES,
-                                .messages = MESSAGES};
+                                .messages = MESSAGES,
+                                .rounds = 1};
   TDM_TRY(tdm_context_start(rank->context));
   TDM_TRY(tdm_context_agree(rank->context, TDM_OK)); /* no other message is sent from here on */
   if (rank->rank == 0) {

@@ -18,7 +18,8 @@ static tdm_status send_and_count(job_rank *rank) {
                                 .leads = rank->rank == 0,
                                 .memory = memory[rank->rank],
                                 .bytes = BYTES,
-                                .messages = 1};
+                                .messages = 1,
+                                .rounds = 1};
   double ns = 0;
   TDM_TRY(tdm_context_start(rank->context));
   const tdm_simnet_traffic before = tdm_simnet_sent(rank->net, 1, 0);

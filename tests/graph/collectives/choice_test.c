@@ -375,12 +375,8 @@ static double ring_ns_with_slow_hop(int hop) {
     (void)snprintf(name, sizeof name, "sim:%d", (hop + i) % DEVICES);
     ends[i] = tdm_context_find_device(context, name);
   }
-  tdm_link_set set;
-  assert_ok(tdm_link_set_init(&set, tdm_context_links(context)));
-  *tdm_link_set_at(&set, ends[0], ends[1], false) =
+  *tdm_links_at(tdm_context_links(context), ends[0], ends[1], false) =
       (tdm_link_estimate){.link = {.bytes_per_ns = 1e-3}, .origin = TDM_LINK_CALIBRATED};
-  tdm_link_set_publish(&set);
-  tdm_link_set_deinit(&set);
   tdm_session *session = wrapped_session(context, TDM_COLLECTIVE_AUTO);
   train(context, session, NULL);
   const double ns = session->newest->sums.predicted_ns[TDM_COLLECTIVE_RING];

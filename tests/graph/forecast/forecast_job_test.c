@@ -105,25 +105,21 @@ static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
 
 /* Records the assumed links between ranks as measured, with the ratio for both ways. */
 static tdm_status measure_links(tdm_context *context, const asked *wanted) {
-  tdm_link_set set;
-  TDM_TRY(tdm_link_set_init(&set, tdm_context_links(context)));
+  tdm_links *links = tdm_context_links(context);
   for (int a = 0; a < tdm_context_rank_count(context); a++)
     for (int b = 0; b < tdm_context_rank_count(context); b++) {
-      tdm_link_estimate *estimate = tdm_link_set_at(&set, tdm_context_host_of(context, a),
-                                                    tdm_context_host_of(context, b), false);
+      tdm_link_estimate *estimate = tdm_links_at(links, tdm_context_host_of(context, a),
+                                                 tdm_context_host_of(context, b), false);
       if (!estimate) continue;
       estimate->origin = TDM_LINK_CALIBRATED;
       estimate->both_ways = wanted->both_ways;
       estimate->knot_count = wanted->ratio > 0;
-      estimate->knots[0] =
-          (tdm_link_knot){1024, {wanted->ratio, wanted->ratio, wanted->ratio, wanted->ratio}};
+      estimate->knots[0] = (tdm_link_knot){1024, {wanted->ratio, wanted->ratio, wanted->ratio}};
     }
   if (wanted->sums_of_ns > 0)
-    set.all_reduce =
+    *tdm_links_all_reduce(links) =
         (tdm_link_estimate){.origin = TDM_LINK_CALIBRATED,
                             .link = {.latency_ns = 50000, .bytes_per_ns = 1 / wanted->sums_of_ns}};
-  tdm_link_set_publish(&set);
-  tdm_link_set_deinit(&set);
   return TDM_OK;
 }
 

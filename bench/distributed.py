@@ -6,8 +6,8 @@ the same link, in turns. Run it as
 
 Parts:
 - links: step times, their forecasts, and bytes at several rates;
-- homes: equal computation and communication, with parameters at one home, spread, or updated
-  everywhere;
+- homes: equal computation and communication, by a ring, and with sharded optimizer states or
+  parameters;
 - processes: ranks compared with devices of one process, and one rank compared with no launcher;
 - lost: time until a killed or stopped rank is reported.
 
@@ -334,10 +334,9 @@ def part_links(given):
 
 # ---- Homes of parameters ----
 
-HOMES = {"by a ring": ["--collective", "ring"], "homes spread": ["--spread-homes"],
-         "a third updated everywhere": ["--spread-homes", "--everywhere", "0.33"],
-         "rows spread": ["--spread-homes", "--spread-rows"],
-         "both": ["--spread-homes", "--spread-rows", "--everywhere", "0.33"]}
+HOMES = {"by a ring": ["--collective", "ring"],
+         "sharded optimizer states": ["--sharding", "states"],
+         "sharded parameters": ["--sharding", "parameters"]}
 HOMES_RATE = 200  # Mbit/s
 
 

@@ -310,6 +310,13 @@ typedef struct tdm_scatter {
 /* Dimension of a value that is not cut. */
 #define TDM_BROADCAST INT32_MIN
 
+/* Data of which each device of a parallel region stores only a part. */
+typedef enum tdm_parallel_sharding {
+  TDM_SHARDING_NONE,             /* The first device stores all parameters and their states. */
+  TDM_SHARDING_OPTIMIZER_STATES, /* Each device stores and updates some parameters, as ZeRO 1. */
+  TDM_SHARDING_PARAMETERS        /* Moreover, large parameters are divided, as ZeRO 3 and FSDP. */
+} tdm_parallel_sharding;
+
 /* Options of a parallel region (tdm_data_parallel). */
 typedef struct tdm_parallel_options {
   size_t struct_size;
@@ -326,15 +333,9 @@ typedef struct tdm_parallel_options {
    * along dimension 0; scalars and parameters are broadcast. */
   const tdm_scatter *scatter;
   size_t scatter_count; /* Number of entries of scatter. Default 0. */
-  /* true: homes of parameters are spread over the devices, about the same number of bytes on each.
-   * Default false: all on the first device. */
-  bool spread_homes;
-  /* With spread_homes: share of the parameters' bytes, 0 to 1, that every device updates by itself.
-   * Default 0. */
-  double updated_everywhere;
-  /* With spread_homes: the rows of a large parameter are spread over the devices, the same number
-   * on each. Default false. */
-  bool spread_rows;
+  /* Data of which each device stores only a part (see tdm_data_parallel). Default
+   * TDM_SHARDING_NONE. */
+  tdm_parallel_sharding sharding;
 } tdm_parallel_options;
 static inline tdm_parallel_options tdm_parallel_options_default(void) {
   tdm_parallel_options options = TDM_ZEROED;
@@ -382,31 +383,28 @@ static inline tdm_parallel_options tdm_parallel_options_default(void) {
  * over the rows: the run fails with INVALID_ARGUMENT and a message that names the layer. Put such
  * layers between two regions.
  *
- * @par spread_homes
- * Each device stores the optimizer states of its own parameters only, and updates these only (stage
- * 1 of ZeRO: S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
- * models", SC 2020). Gradients are sent to the homes during the backward pass. Updated parameters
- * are sent to the other devices during the forward pass of the next run. The option applies to
- * parameters that no session has bound before.
+ * @par TDM_SHARDING_OPTIMIZER_STATES
+ * Parameters have their homes on all devices, about the same number of bytes on each. Each device
+ * stores the optimizer states of its own parameters only, and updates these only (stage 1 of ZeRO:
+ * S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", SC
+ * 2020). Gradients are sent to the homes during the backward pass. Updated parameters are sent to
+ * the other devices during the forward pass of the next run. The option applies to parameters that
+ * no session has bound before.
  *
- * @par updated_everywhere
- * Gradients of about this share of the bytes are summed by a ring algorithm. They are spread evenly
- * over the parameters in the order in which the region reads them. Every device keeps the optimizer
- * states of these parameters and updates its own copies. So fewer bytes are sent during the next
- * forward pass and more during the backward pass. About 1/3 is best if both passes take the same
- * time.
+ * @par TDM_SHARDING_PARAMETERS
+ * Moreover, parameters of more than 1/32 of one device's share of the bytes, and of at least as
+ * many rows (dimension 0) as there are devices, are divided by rows over all devices. Tables that
+ * are looked up by ids stay whole. So the same number of bytes is sent in both directions. Outside
+ * of the library, also in files, such a parameter is one tensor. Each device assembles it for each
+ * of its replicas, which takes memory from where a run first reads it.
  *
- * All gradients go to the homes instead if the session is `deterministic`. If its options set a
+ * The forward pass is shorter than the backward pass, so it can hide fewer bytes. The library
+ * therefore keeps some parameters whole, with states on every device: a third of the bytes over two
+ * devices, 1 / (3 (k - 1)) over k devices, so that a device stores at most a third more states.
+ * Their gradients are summed by a ring algorithm, and every device updates its own copy. All
+ * gradients go to the homes instead if the session is `deterministic`. If its options set a
  * `collective`, that algorithm is used for all of them, except for parameters that cannot be
  * updated on every device (tdm_collective), whose gradients go to their homes.
- *
- * @par spread_rows
- * Parameters of more than 1/32 of one device's share of the bytes, and of at least as many rows
- * (dimension 0) as there are devices, are divided by rows over all devices. Excepted are parameters
- * that are updated everywhere and tables that are looked up by ids. So the same number of bytes is
- * sent in both directions. Outside of the library, also in files, such a parameter is one tensor.
- * Each device assembles it for each of its replicas, which takes memory from where a run first
- * reads it.
  *
  * A parameter is not divided if it is an output, or if its gradient is requested (tdm_gradient_of).
  * No parameter of a session is divided if the optimizer's rule is not is_by_element, if clip_norm

@@ -38,9 +38,7 @@ static const char help[] =
     "  --depth N         steps in flight\n"
     "  --collective auto|home|chain|ring|tree|all-reduce\n"
     "  --deterministic\n"
-    "  --spread-homes    of parameters, over the replicas\n"
-    "  --spread-rows     and large ones cut, as many rows on each of the replicas\n"
-    "  --everywhere X    and a share of X of these updated by every replica for itself\n"
+    "  --sharding none|states|parameters   over the replicas\n"
     "  --calibrate       measure the link between the ranks first\n"
     "  --explain         print the plan, with measured times, instead\n"
     "  --forecast        print what a step was forecast to take, too\n"
@@ -77,12 +75,17 @@ static tdm_collective read_collective(const char *name) {
   refuse(name);
 }
 
+static tdm_parallel_sharding read_sharding(const char *name) {
+  static const char *const names[] = {"none", "states", "parameters"};
+  for (int i = TDM_SHARDING_NONE; i <= TDM_SHARDING_PARAMETERS; i++)
+    if (strcmp(names[i], name) == 0) return (tdm_parallel_sharding)i;
+  refuse(name);
+}
+
 /* Reads an option without a value. Returns false if word is no such option. */
 static bool read_flag(const char *word, options *out) {
   if (strcmp(word, "--alone") == 0) return out->model.replicas = NULL, true;
-  if (strcmp(word, "--spread-homes") == 0) return out->model.spread_homes = true;
   if (strcmp(word, "--deterministic") == 0) return out->model.deterministic = true;
-  if (strcmp(word, "--spread-rows") == 0) return out->model.spread_rows = true;
   if (strcmp(word, "--calibrate") == 0) return out->calibrates = true;
   if (strcmp(word, "--explain") == 0) return out->explains = out->model.profile = true;
   if (strcmp(word, "--forecast") == 0) return out->forecasts = out->model.profile = true;
@@ -107,8 +110,8 @@ static void read_option(const char *word, const char *value, options *out) {
     out->model.depth = atoi(value);
   else if (strcmp(word, "--idle") == 0)
     out->idle_seconds = atof(value);
-  else if (strcmp(word, "--everywhere") == 0)
-    out->model.updated_everywhere = atof(value);
+  else if (strcmp(word, "--sharding") == 0)
+    out->model.sharding = read_sharding(value);
   else if (strcmp(word, "--trace") == 0)
     out->trace = value, out->model.trace_runs = TRACED_STEPS;
   else if (strcmp(word, "--collective") == 0)

@@ -128,9 +128,7 @@ static void replicate(tdm_graph *graph, const model_kind *kind, const model_requ
   const tdm_scatter scatter[] = {{x, kind->batch_dimension}, {y, 0}};
   tdm_parallel_options options = tdm_parallel_options_default();
   options.devices = request->replicas;
-  options.spread_homes = request->spread_homes;
-  options.spread_rows = request->spread_rows;
-  options.updated_everywhere = request->updated_everywhere;
+  options.sharding = request->sharding;
   options.scatter = scatter;
   options.scatter_count = kind->has_loss ? 2 : 1;
   if (request->replicas) tdm_data_parallel(graph, "model", &options);

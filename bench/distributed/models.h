@@ -19,9 +19,7 @@ typedef struct model_request {
   bool profile;
   int trace_runs; /* number of runs whose timeline is recorded */
   tdm_collective collective;
-  bool spread_homes;
-  bool spread_rows;
-  double updated_everywhere; /* a share of the parameters' bytes */
+  tdm_parallel_sharding sharding;
 } model_request;
 
 typedef struct opened_model {

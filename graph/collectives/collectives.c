@@ -4,7 +4,7 @@
  * busy for the shortest time. The candidates are: at home, in chains, by all-reduces of the engine
  * that connects ranks, or around. Around means in a ring or a tree, whichever is quicker for the
  * sum. With sums around or by all-reduces, devices update their own copies. All other sums are made
- * at home. If homes are spread over devices, sums go to their homes, except those whose parameters
+ * at home. If optimizer states are sharded, sums go to their homes, except those whose parameters
  * are updated everywhere.
  *
  * Except at home, devices take turns in plan order, so that each adds directly after the gradient
@@ -132,11 +132,11 @@ static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective
   choice->reason = "predicted to be the quickest";
 }
 
-/* Returns true if parameters have several homes. Traffic is then spread over links as in a ring,
- * and half of it takes place in the next run. */
-static bool homes_are_spread(const tdm_graph *graph) {
+/* Returns true if optimizer states are sharded, so that parameters have several homes. Traffic is
+ * then spread over links as in a ring, and half of it takes place in the next run. */
+static bool shards_states(const tdm_graph *graph) {
   for (size_t w = 1; w < graph->parallel_regions.count; w++)
-    if (graph->parallel_regions.items[w].spread_homes) return true;
+    if (graph->parallel_regions.items[w].sharding != TDM_SHARDING_NONE) return true;
   return false;
 }
 
@@ -146,8 +146,8 @@ static void choose(const tdm_sums *sums, const tdm_collective_request *request,
   choice->reason = "as asked";
   if (request->asked != TDM_COLLECTIVE_AUTO) return;
   choice->algorithm = TDM_COLLECTIVE_HOME;
-  choice->reason = "homes are spread";
-  if (homes_are_spread(sums->graph)) return;
+  choice->reason = "optimizer states are sharded";
+  if (shards_states(sums->graph)) return;
   choice->reason = "mostly latencies";
   const bool latencies = tdm_home_ns(sums) <= 2 * tdm_home_latencies_ns(sums);
   if (!latencies && is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->algorithm))
@@ -167,7 +167,7 @@ static tdm_collective around_by(const tdm_graph *graph, const tdm_sum *sum,
   return tree ? TDM_COLLECTIVE_TREE : algorithm;
 }
 
-/* With spread homes: returns true if the sum goes around, because all devices update its
+/* Returns true if the sum goes around although states are sharded, because all devices update its
  * parameter. */
 static bool goes_everywhere(const tdm_sum *sum, const tdm_collective_request *request) {
   return request->asked == TDM_COLLECTIVE_AUTO && !request->deterministic && sum->everywhere &&
@@ -186,8 +186,8 @@ static void choose_for(const tdm_sums *sums, const tdm_collective_request *reque
       choice->algorithm == TDM_COLLECTIVE_RING || choice->algorithm == TDM_COLLECTIVE_TREE;
   const bool wanted = sum->can_own || request->asked != TDM_COLLECTIVE_AUTO;
   sum->algorithm = TDM_COLLECTIVE_HOME;
-  sum->comes_home = choice->algorithm == TDM_COLLECTIVE_HOME && sum->can_come_home &&
-                    homes_are_spread(sums->graph);
+  sum->comes_home =
+      choice->algorithm == TDM_COLLECTIVE_HOME && sum->can_come_home && shards_states(sums->graph);
   if (choice->algorithm == TDM_COLLECTIVE_CHAIN && sum->can_chain)
     sum->algorithm = TDM_COLLECTIVE_CHAIN;
   const bool reduced = choice->algorithm == TDM_COLLECTIVE_ALL_REDUCE && sum->can_all_reduce;

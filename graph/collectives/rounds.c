@@ -14,8 +14,8 @@
  *
  * If devices do not update their own copies, one copy to the home replaces the second half.
  *
- *   if homes are spread the other devices' terms are sent to the sum's home in one round, each over
- *             its own link, and are added there in the order of terms.
+ *   if optimizer states are sharded the other devices' terms are sent to the sum's home in one
+ * round, each over its own link, and are added there in the order of terms.
  *
  * Rounds of sums overlap: round r of a sum is placed where the sum r places later has its terms. So
  * devices compute later gradients during its transfers. Invariant: on every queue the operations of

@@ -19,8 +19,8 @@ typedef struct tdm_sum {
   bool on_devices;     /* moreover, its devices are a group, whose engine makes it */
   bool can_own;        /* every device with a term can do the updates itself */
   bool own;            /* and does so */
-  bool everywhere;     /* and has to, although homes are spread */
-  bool comes_home;     /* at home, but its terms travel like a ring's, because homes are spread */
+  bool everywhere;     /* and has to, although states are sharded */
+  bool comes_home;     /* at home, but its terms travel like a ring's, because states are sharded */
   size_t bucket;       /* in rounds: the first bucket for its terms */
   uint32_t count;      /* number of devices with terms */
   int16_t *devices;    /* (count), in the order of terms; in a tree the home is first */

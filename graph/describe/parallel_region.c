@@ -100,18 +100,12 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
   TDM_TRY(read_devices(graph, options->devices, parallel_region));
   TDM_TRY(read_weights(graph, options->weights, parallel_region));
   parallel_region->output_device = parallel_region->devices[0];
-  parallel_region->spread_homes = options->spread_homes;
-  parallel_region->updated_everywhere = options->updated_everywhere;
-  parallel_region->spread_rows = options->spread_rows;
-  if (!(options->updated_everywhere >= 0 && options->updated_everywhere <= 1))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "updated_everywhere is %g, not 0 to 1",
-                    options->updated_everywhere);
-  if (options->updated_everywhere > 0 && !options->spread_homes)
+  parallel_region->sharding = options->sharding;
+  if ((unsigned)options->sharding > TDM_SHARDING_PARAMETERS)
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "updated_everywhere is %g without spread_homes, which it is a share of",
-                    options->updated_everywhere);
-  if (options->spread_rows && !options->spread_homes)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "spread_rows without spread_homes, which it divides");
+                    "sharding is %d, expected TDM_SHARDING_NONE, TDM_SHARDING_OPTIMIZER_STATES or "
+                    "TDM_SHARDING_PARAMETERS",
+                    (int)options->sharding);
   if (options->output_device) {
     const tdm_device *device = tdm_context_find_placement(graph->context, options->output_device);
     if (!device) return tdm_last_status();
@@ -234,7 +228,7 @@ static tdm_status add_wrap(tdm_graph *graph, const bool *members, const region_c
   const uint16_t index = (uint16_t)graph->parallel_regions.count;
   graph->parallel_regions.items[graph->parallel_regions.count++] = parallel_region;
   mark(graph, members, index, parent);
-  return tdm_share_out_parameters(graph, index);
+  return tdm_shard_parameters(graph, index);
 }
 
 static tdm_status count_and_add(tdm_graph *graph, const bool *members, const char *name,

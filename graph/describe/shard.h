@@ -9,8 +9,8 @@
 tdm_status tdm_add_sharding(tdm_graph *graph, uint32_t table, size_t count, const int64_t *sizes,
                             tdm_device *const *devices, bool is_gathered) TDM_WARN_UNUSED;
 
-/* Marks the parameters that each device updates itself, in a parallel region with spread homes, and
- * divides large ones of the others if the region requests it (spread_rows.c). */
-tdm_status tdm_share_out_parameters(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
+/* If the parallel region shards parameters, marks those that every device updates itself, and
+ * divides large ones of the others (shard_parameters.c). */
+tdm_status tdm_shard_parameters(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
 
 #endif

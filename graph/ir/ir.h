@@ -136,9 +136,7 @@ typedef struct tdm_parallel_region {
   uint16_t device_count;
   const int16_t *devices; /* (device_count); memory of the graph, as are weights and inputs */
   int16_t output_device;
-  bool spread_homes;          /* parameters have their homes on all devices */
-  double updated_everywhere;  /* share of their bytes, 0 to 1 */
-  bool spread_rows;           /* large parameters are divided by rows */
+  tdm_parallel_sharding sharding;
   bool done;                  /* replaced */
   const double *weights;      /* (device_count); NULL: even chunks */
   tdm_parallel_input *inputs; /* (input_count) */

@@ -69,7 +69,7 @@ static void find_homes(const spreading *state) {
 
 tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) {
   spreading state = {.graph = graph, .region = &graph->parallel_regions.items[region]};
-  if (!state.region->spread_homes) return TDM_OK;
+  if (state.region->sharding == TDM_SHARDING_NONE) return TDM_OK;
   const size_t parameter_bytes = (graph->persistents.count + 1) * sizeof *state.parameters;
   const size_t device_bytes = 2 * (size_t)state.region->device_count * sizeof *state.bytes;
   state.parameters = tdm_allocate(graph->allocator, parameter_bytes, "homes of parameters");

@@ -18,7 +18,7 @@ const char *tdm_explain_role(tdm_queue_role role) {
 
 bool tdm_explain_has_pieces(const tdm_plan *plan) {
   for (size_t w = 1; w < plan->graph.parallel_regions.count; w++)
-    if (plan->graph.parallel_regions.items[w].spread_rows) return true;
+    if (plan->graph.parallel_regions.items[w].sharding == TDM_SHARDING_PARAMETERS) return true;
   return false;
 }
 

@@ -1,4 +1,4 @@
-/* Calls that describe what spans nodes: gradients as values, ties, replicas, spread homes, and what
+/* Calls that describe what spans nodes: gradients as values, ties, replicas, sharding, and what
  * runs keep. */
 #include <math.h>
 #include <string.h>
@@ -27,12 +27,10 @@ static void tie(api *self) {
 static void spread(api *self) {
   static const char *const scopes[] = {"", "n0", "n1", "n2,n3", "n4", "s", "s,n1", "nobody"};
   const uint8_t flags = fuzz_byte(&self->input);
-  const tdm_parallel_options options = OPTIONS(
-      tdm_parallel_options, o.devices = api_devices(self),
-      o.output_device = flags & 1 ? api_device(self) : NULL, o.spread_homes = (flags & 2) == 0,
-      o.updated_everywhere = flags & 4   ? 0.5
-                             : flags & 8 ? api_real(self)
-                                         : 0);
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = api_devices(self),
+              o.output_device = flags & 1 ? api_device(self) : NULL,
+              o.sharding = (tdm_parallel_sharding)(flags >> 1 & 3)); /* 3 is illegal */
   tdm_data_parallel(self->graph, scopes[flags >> 5], &options);
 }
 

@@ -18,8 +18,7 @@ typedef struct job_model {
   const char *replicated; /* scopes and layers that are replicated over all ranks, or NULL */
   int micro_batches;
   int depth;
-  bool spread_homes;
-  bool spread_rows;
+  tdm_parallel_sharding sharding;
 } job_model;
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -96,17 +95,19 @@ static const job_model models[] = {
     {.name = "tables", .describe = describe_tables, .replicated = "model"},
     {.name = "parts", .describe = describe_tables, .replicated = "model", .micro_batches = 3},
     {.name = "flights", .describe = describe_tables, .replicated = "model", .depth = 3},
-    {.name = "homes", .describe = describe_main, .replicated = "model", .spread_homes = true},
+    {.name = "homes",
+     .describe = describe_main,
+     .replicated = "model",
+     .sharding = TDM_SHARDING_OPTIMIZER_STATES},
     {.name = "homes_ahead",
      .describe = describe_tables,
      .replicated = "model",
      .depth = 3,
-     .spread_homes = true},
+     .sharding = TDM_SHARDING_OPTIMIZER_STATES},
     {.name = "homes_by_rows",
      .describe = describe_main,
      .replicated = "model",
-     .spread_homes = true,
-     .spread_rows = true},
+     .sharding = TDM_SHARDING_PARAMETERS},
 };
 
 size_t job_model_count(void) {
@@ -131,8 +132,7 @@ static void replicate(tdm_graph *graph, const job_model *of, tdm_value steps, in
   const tdm_scatter scatter = {steps, 1};
   const tdm_parallel_options parallel =
       OPTIONS(tdm_parallel_options, o.devices = devices, o.scatter = &scatter,
-              o.scatter_count = steps.index != 0, o.spread_homes = of->spread_homes,
-              o.spread_rows = of->spread_rows);
+              o.scatter_count = steps.index != 0, o.sharding = of->sharding);
   tdm_data_parallel(graph, of->replicated, &parallel);
 }
 

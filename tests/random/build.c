@@ -307,8 +307,7 @@ static void build_wrap(building *it, const random_wrap *part) {
                                     ? NULL
                                     : machine_device(it->machine, part->output_device, output),
               o.weights = part->weighted ? part->weights : NULL, o.scatter = scatter,
-              o.scatter_count = scattered, o.spread_homes = part->spread_homes,
-              o.updated_everywhere = part->updated_everywhere, o.spread_rows = part->spread_rows);
+              o.scatter_count = scattered, o.sharding = part->sharding);
   if (part->between && out > 0 && input_count > 0)
     tdm_data_parallel_between(it->graph, inputs, input_count, outputs, out, &options);
   else

@@ -91,8 +91,8 @@ static bool drop_one(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
 
 static random_wrap plain_wrap(const random_wrap *of) {
   random_wrap made = *of;
-  made.spread_rows = made.spread_homes = made.weighted = false;
-  made.updated_everywhere = 0;
+  made.weighted = false;
+  made.sharding = TDM_SHARDING_NONE;
   return made;
 }
 

@@ -18,7 +18,8 @@ static const char *const ACTION_NAMES[ACTION_KINDS] = {
 static void keep_whole(trial *it) {
   for (int i = 0; i < it->view_count && it->view_count > 1; i++)
     for (int w = 0; w < it->views[i].wrap_count; w++)
-      it->views[i].wraps[w].spread_rows = false;
+      if (it->views[i].wraps[w].sharding == TDM_SHARDING_PARAMETERS)
+        it->views[i].wraps[w].sharding = TDM_SHARDING_OPTIMIZER_STATES;
 }
 
 /* Views that share a store have its tables in the same shards. */

@@ -116,9 +116,9 @@ static void draw_wrap(draw *stream, random_view *it, const random_model *of,
   }
   made.output_device = draw_one_in(stream, 2) ? NOWHERE : draw_below(stream, on->device_count);
   made.weighted = sum > 0 && draw_one_in(stream, 2);
-  made.spread_homes = draw_one_in(stream, 3);
-  if (made.spread_homes) made.updated_everywhere = draw_below(stream, 4) / 3.0;
-  made.spread_rows = made.spread_homes && draw_one_in(stream, 2);
+  if (draw_one_in(stream, 3))
+    made.sharding =
+        draw_one_in(stream, 2) ? TDM_SHARDING_PARAMETERS : TDM_SHARDING_OPTIMIZER_STATES;
   /* One within another is described first; the one around it has all of its nodes. */
   for (int i = 0; i < it->wrap_count; i++) {
     const bool apart = it->wraps[i].last < first || it->wraps[i].first > last;
@@ -201,9 +201,9 @@ void view_print(const random_view *it, const random_model *of, const random_mach
     }
     fputs(", to ", out);
     print_device(on, part->output_device, out);
-    if (part->spread_homes)
-      fprintf(out, ", homes spread%s but for %.2f everywhere", part->spread_rows ? " by rows" : "",
-              part->updated_everywhere);
+    if (part->sharding)
+      fprintf(out, ", sharded %s",
+              part->sharding == TDM_SHARDING_PARAMETERS ? "parameters" : "states");
     fputc('\n', out);
   }
   shards_print(it, on, out);

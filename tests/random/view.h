@@ -29,10 +29,8 @@ typedef struct random_wrap {
   int output_device;
   bool weighted;
   double weights[MOST_REPLICAS];
-  bool spread_homes;
-  double updated_everywhere; /* 0 where homes are not spread */
-  bool spread_rows;          /* false where homes are not spread */
-  bool between;              /* by its boundary values, not by names */
+  tdm_parallel_sharding sharding;
+  bool between; /* by its boundary values, not by names */
 } random_wrap;
 
 /* Tables that are sharded: each by a node that looks it up. */

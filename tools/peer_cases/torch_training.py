@@ -98,8 +98,7 @@ class Training:
         if not self.model.normalizes() and r.chance(0.3):
             self.weights = [r.one_of([1.0, 2.0, 0.5]) for _ in self.regions[0][1]]
         if r.chance(0.4):
-            self.homes = {"spread_homes": True, "spread_rows": r.chance(),
-                          "updated_everywhere": r.one_of([0.0, 0.3, 1.0])}
+            self.homes = {"sharding": r.one_of([1, 2])}
 
     @staticmethod
     def draw_replicas(r):

@@ -127,7 +127,7 @@ static const tdm_optimizer_rule twice_rule = {.name = "twice", .append = append_
 
 /* Creates a session with two layers over two devices. Any order of sums gives the same bits. */
 static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *rule,
-                               bool spread_homes, tdm_collective collective) {
+                               tdm_parallel_sharding sharding, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
   tdm_scope_push(graph, "model");
@@ -135,7 +135,7 @@ static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *r
   const tdm_value z = tdm_linear_without_bias(graph, "second", tdm_tanh(graph, "bend", y), WIDTH);
   tdm_scope_pop(graph);
   const tdm_parallel_options wrap =
-      OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1", o.spread_homes = spread_homes);
+      OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1", o.sharding = sharding);
   tdm_data_parallel(graph, "model", &wrap);
   const tdm_optimizer optimizer = OPTIONS(tdm_optimizer, o.rule = rule, o.learning_rate = 1);
   return train_session(graph, tdm_mse(graph, "loss", z, x), optimizer,
@@ -143,12 +143,12 @@ static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *r
 }
 
 /* With every algorithm for the sums the home updates, and sends the parameter. */
-static void assert_made_at_home(const tdm_optimizer_rule *rule, bool spread_homes) {
+static void assert_made_at_home(const tdm_optimizer_rule *rule, tdm_parallel_sharding sharding) {
   tdm_context *context = linked_context();
   assert_ok(tdm_kernel_register(context, &joint_kernel));
   assert_ok(tdm_kernel_register(context, &halve_kernel));
-  tdm_session *home = session_by(context, rule, spread_homes, TDM_COLLECTIVE_HOME);
-  tdm_session *ring = session_by(context, rule, spread_homes, TDM_COLLECTIVE_RING);
+  tdm_session *home = session_by(context, rule, sharding, TDM_COLLECTIVE_HOME);
+  tdm_session *ring = session_by(context, rule, sharding, TDM_COLLECTIVE_RING);
   for (int step = 0; step < 3; step++) {
     train(context, home, NULL);
     train(context, ring, NULL);
@@ -168,13 +168,13 @@ static void assert_made_at_home(const tdm_optimizer_rule *rule, bool spread_home
 /* Devices have no sum but the one whose parameter they would update. */
 static void an_update_of_two_sums_is_made_at_home(void **state) {
   (void)state;
-  assert_made_at_home(&joint_rule, false);
+  assert_made_at_home(&joint_rule, TDM_SHARDING_NONE);
 }
 
 /* They would perform the update that reads the sum, and not the one after it. */
 static void an_update_in_two_nodes_is_made_at_home(void **state) {
   (void)state;
-  assert_made_at_home(&twice_rule, false);
+  assert_made_at_home(&twice_rule, TDM_SHARDING_NONE);
 }
 
 /* Updates each of two parameters by the other's gradient. */
@@ -190,10 +190,10 @@ static tdm_status append_crossed(tdm_update *update) {
 
 static const tdm_optimizer_rule crossed_rule = {.name = "crossed", .append = append_crossed};
 
-/* With spread homes, another device is the home of the sum. */
+/* With sharded states, another device is the home of the sum. */
 static void an_update_by_the_sum_of_another_home_is_made_at_its_own(void **state) {
   (void)state;
-  assert_made_at_home(&crossed_rule, true);
+  assert_made_at_home(&crossed_rule, TDM_SHARDING_OPTIMIZER_STATES);
 }
 
 /* Updates each parameter twice by its gradient, the second time from the result of the first. */

@@ -29,8 +29,7 @@ tdm_session *homes_session(const homes_case *of) {
   }
   tdm_scope_pop(graph);
   const tdm_parallel_options options =
-      OPTIONS(tdm_parallel_options, o.devices = of->devices, o.spread_homes = of->spread_homes,
-              o.updated_everywhere = of->updated_everywhere, o.spread_rows = of->spread_rows);
+      OPTIONS(tdm_parallel_options, o.devices = of->devices, o.sharding = of->sharding);
   tdm_data_parallel(graph, "model", &options);
   tdm_output(graph, "y", y);
   const tdm_value loss = tdm_mse(graph, "loss", y, x);
@@ -46,7 +45,7 @@ tdm_session *homes_session(const homes_case *of) {
       graph, loss, optimizer,
       WITH(tdm_session_options, o.seed = 7, o.micro_batches = OR_ONE(of->micro_batches),
            o.depth = OR_ONE(of->depth), o.deterministic = of->deterministic, o.store = of->store,
-           o.collective = of->spread_homes ? 0 : TDM_COLLECTIVE_HOME));
+           o.collective = of->sharding ? TDM_COLLECTIVE_AUTO : TDM_COLLECTIVE_HOME));
 }
 
 void homes_train(tdm_session *session, int steps) {

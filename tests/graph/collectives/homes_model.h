@@ -1,5 +1,5 @@
-/* A model whose parameters have spread homes, and how its sessions train: for the tests of these.
- * For accelerators of TEST_KIND. */
+/* A model whose states or parameters are sharded, and how its sessions train: for the tests of
+ * these. For accelerators of TEST_KIND. */
 #ifndef TANDEM_TESTS_GRAPH_COLLECTIVES_HOMES_MODEL_H
 #define TANDEM_TESTS_GRAPH_COLLECTIVES_HOMES_MODEL_H
 
@@ -22,9 +22,7 @@ typedef struct homes_case {
   int depth;
   double clip_norm;
   double clip_value;
-  bool spread_homes;
-  double updated_everywhere;
-  bool spread_rows;
+  tdm_parallel_sharding sharding;
   bool hands_out; /* one weight is an output, and the gradient of another is requested */
   tdm_store *store;
   bool deterministic;

@@ -35,12 +35,11 @@ static tdm_graph *on_accelerators(job_rank *rank, tdm_value *out_loss) {
   return deep(rank, "sim:0", 1, WIDTH, out_loss);
 }
 
-/* Homes on all ranks, except for the first and last parameters, which each rank updates for
- * itself. */
+/* Parameters are divided over all ranks, except for some, which each rank updates for itself. */
 static tdm_graph *mixed_on_hosts(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = job_deep_graph(rank, LAYERS, WIDTH, tdm_gelu, out_loss);
   const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0",
-                                               o.spread_homes = true, o.updated_everywhere = 0.5);
+                                               o.sharding = TDM_SHARDING_PARAMETERS);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }
@@ -88,7 +87,7 @@ static void every_way_over_ranks_trains(void **state) {
 }
 
 /* A requested algorithm is used for all sums. Without a request, the two are used together. */
-static void every_way_trains_from_spread_homes(void **state) {
+static void every_way_trains_with_sharded_parameters(void **state) {
   (void)state;
   static const int counts[] = {2, 8, 3};
   tdm_optimizer clipped = tdm_adam(0.01);
@@ -126,13 +125,13 @@ static tdm_status append_read(tdm_update *update) {
 
 static const tdm_optimizer_rule read_rule = {.name = "read", .append = append_read};
 
-/* A step of sum(x * p0 + x * p1 + x * p2), over a host and another rank's accelerator. */
+/* A step of sum(x * p0 + ... + x * p3), over a host and another rank's accelerator. */
 static tdm_status train_beside_an_accelerator(job_rank *rank) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
   tdm_scope_push(graph, "model");
   tdm_value y = x;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     char name[NAME];
     (void)snprintf(name, sizeof name, "p%d", i);
     const tdm_value p = tdm_parameter(graph, name, TDM_FLOAT32, tdm_shape_of(1, 4), NULL);
@@ -140,8 +139,8 @@ static tdm_status train_beside_an_accelerator(job_rank *rank) {
   }
   tdm_scope_pop(graph);
   const tdm_parallel_options options =
-      OPTIONS(tdm_parallel_options, o.devices = "host:0/cpu:0,host:1/sim:0", o.spread_homes = true,
-              o.updated_everywhere = 0.5);
+      OPTIONS(tdm_parallel_options, o.devices = "host:0/cpu:0,host:1/sim:0",
+              o.sharding = TDM_SHARDING_OPTIMIZER_STATES);
   tdm_data_parallel(graph, "model", &options);
   const tdm_optimizer optimizer =
       OPTIONS(tdm_optimizer, o.rule = &read_rule, o.learning_rate = 0.1);
@@ -285,7 +284,7 @@ static void deterministic_refuses_all_reduces(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_way_over_ranks_trains),
-      cmocka_unit_test(every_way_trains_from_spread_homes),
+      cmocka_unit_test(every_way_trains_with_sharded_parameters),
       cmocka_unit_test(every_way_trains_models_of_many_kinds),
       cmocka_unit_test(members_come_to_a_sum_in_one_turn),
       cmocka_unit_test(buckets_travel_under_the_backward_pass),

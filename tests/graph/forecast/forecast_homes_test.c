@@ -1,5 +1,5 @@
 /* Forecasts of a step whose gradients and parameters cross for as long as it computes: by a ring,
- * with spread homes, with a share of parameters updated everywhere, and with them in pieces. */
+ * and with sharded optimizer states or parameters. */
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
 #include "tests/options.h"
@@ -16,9 +16,7 @@ static const char two_hosts[] =
 
 typedef struct manner {
   tdm_collective collective;
-  bool spread_homes;
-  double updated_everywhere;
-  bool spread_rows;
+  tdm_parallel_sharding sharding;
 } manner;
 
 static double step_ns(tdm_context *context, int layers, const manner *of) {
@@ -34,9 +32,8 @@ static double step_ns(tdm_context *context, int layers, const manner *of) {
   }
   const tdm_value loss = tdm_mean(graph, "loss", value, NULL, 0, false);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = OPTIONS(
-      tdm_parallel_options, o.devices = "paper:0,paper:1", o.spread_homes = of->spread_homes,
-      o.updated_everywhere = of->updated_everywhere, o.spread_rows = of->spread_rows);
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = "paper:0,paper:1", o.sharding = of->sharding);
   tdm_data_parallel(graph, "deep", &wrap);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1),
                                        WITH(tdm_session_options, o.collective = of->collective));
@@ -68,53 +65,34 @@ static void additions_hold_up_no_kernel(void **unused) {
 }
 
 /* In a ring no gradient crosses before the backward pass begins, after a third of the computation.
- * With spread homes half of the bytes cross during the forward pass, which is shorter. The
+ * With sharded states half of the bytes cross during the forward pass, which is shorter. The
  * remaining time is that half and the backward pass, and at most the bytes of two layers, which
  * nothing hides: the last gradient and the first parameter. */
-static void spread_homes_take_less_than_a_ring(void **unused) {
+static void sharded_states_take_less_than_a_ring(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);
   for (int layers = 8; layers <= MOST_LAYERS; layers += 8) {
     const double layer_ns = 4.0 * WIDTH * WIDTH, longer_ns = layers * layer_ns;
     const double ring_ns = step_ns(context, layers, &(manner){.collective = TDM_COLLECTIVE_RING});
-    const double homes_ns = step_ns(context, layers, &(manner){.spread_homes = true});
+    const double homes_ns =
+        step_ns(context, layers, &(manner){.sharding = TDM_SHARDING_OPTIMIZER_STATES});
     if (ring_ns < 4.0 / 3 * longer_ns || homes_ns > 7.0 / 6 * longer_ns + 2.1 * layer_ns)
-      fail_msg("%d layers: %.3f by a ring, %.3f with spread homes", layers, ring_ns / longer_ns,
+      fail_msg("%d layers: %.3f by a ring, %.3f with sharded states", layers, ring_ns / longer_ns,
                homes_ns / longer_ns);
   }
   tdm_context_release(context);
 }
 
-/* A third of the bytes also goes around as gradients. This leaves as many bytes to cross during the
- * forward pass as it can hide, and likewise during the backward pass. */
-static void rings_between_homes_take_less_than_homes_alone(void **unused) {
-  (void)unused;
-  tdm_context *context = context_of(two_hosts);
-  for (int layers = 8; layers <= MOST_LAYERS; layers += 8) {
-    const double homes_ns = step_ns(context, layers, &(manner){.spread_homes = true});
-    const double mixed_ns =
-        step_ns(context, layers, &(manner){.spread_homes = true, .updated_everywhere = 1.0 / 3});
-    if (mixed_ns >= 0.975 * homes_ns)
-      fail_msg("%d layers: %.0f us, %.0f at homes alone", layers, mixed_ns / 1e3, homes_ns / 1e3);
-  }
-  tdm_context_release(context);
-}
-
-/* Half of each parameter crosses in each direction. The forward pass waits for half a layer where
- * it begins, and links wait for half a layer where the backward pass ends. */
-static void pieces_take_less_than_wholes(void **unused) {
+/* Half of each divided parameter crosses in each direction, and a third of the bytes as gradients
+ * only, so each pass carries as many bytes as it can hide. The forward pass waits for half a layer
+ * where it begins, and links wait for half a layer where the backward pass ends. */
+static void sharded_parameters_take_about_as_long_as_computing(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);
   for (int layers = 8; layers <= MOST_LAYERS; layers += 8) {
     const double layer_ns = 4.0 * WIDTH * WIDTH, longer_ns = layers * layer_ns;
-    const double rows_ns =
-        step_ns(context, layers, &(manner){.spread_homes = true, .spread_rows = true});
-    const double mixed_ns = step_ns(
-        context, layers,
-        &(manner){.spread_homes = true, .updated_everywhere = 1.0 / 3, .spread_rows = true});
-    if (rows_ns > 7.0 / 6 * longer_ns + 0.6 * layer_ns || mixed_ns > longer_ns + 1.1 * layer_ns)
-      fail_msg("%d layers: %.3f in pieces, %.3f with a third updated everywhere", layers,
-               rows_ns / longer_ns, mixed_ns / longer_ns);
+    const double ns = step_ns(context, layers, &(manner){.sharding = TDM_SHARDING_PARAMETERS});
+    if (ns > longer_ns + 1.1 * layer_ns) fail_msg("%d layers: %.3f", layers, ns / longer_ns);
   }
   tdm_context_release(context);
 }
@@ -122,9 +100,8 @@ static void pieces_take_less_than_wholes(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(additions_hold_up_no_kernel),
-      cmocka_unit_test(spread_homes_take_less_than_a_ring),
-      cmocka_unit_test(rings_between_homes_take_less_than_homes_alone),
-      cmocka_unit_test(pieces_take_less_than_wholes),
+      cmocka_unit_test(sharded_states_take_less_than_a_ring),
+      cmocka_unit_test(sharded_parameters_take_about_as_long_as_computing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,10 +184,12 @@ static void wrap(tdm_graph *graph) {
   static const char *const lists[] = {
       NULL,          "sim:0,sim:1",      "cpu:0,cpu:1,cpu:2", "cpu:1,cpu:2", "sim:1,sim:0,cpu:0",
       "cpu:0,sim:0", "sim:0,sim:1,sim:0"};
-  const int share = draw(6); /* updates on all devices; most cases do not spread homes */
+  static const tdm_parallel_sharding shardings[] = {TDM_SHARDING_PARAMETERS,
+                                                    TDM_SHARDING_OPTIMIZER_STATES};
+  const int number = draw(6); /* most cases shard nothing */
   const tdm_parallel_options options =
       OPTIONS(tdm_parallel_options, o.devices = lists[draw((int)TDM_COUNT_OF(lists))],
-              o.spread_homes = share < 2, o.updated_everywhere = share == 0 ? 0.5 : 0);
+              o.sharding = number < 2 ? shardings[number] : TDM_SHARDING_NONE);
   if (options.devices) tdm_data_parallel(graph, "model", &options);
 }
 

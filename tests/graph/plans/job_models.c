@@ -49,7 +49,7 @@ static tdm_value build_spread(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   (void)optimizer;
-  return plan_build_spread(graph, home, all, 0.5, false);
+  return plan_build_sharded(graph, home, all, TDM_SHARDING_PARAMETERS);
 }
 
 static tdm_value build_shards(tdm_graph *graph, tdm_session_options *options,
@@ -90,7 +90,7 @@ const plan_model plan_job_models[] = {
      .feeds = PLAN_NET_FEEDS,
      .ranks = 3},
     {.name = "job_spread",
-     .says = "parameters have their homes on both ranks, but for those updated on both",
+     .says = "parameters are divided over both ranks, except those that both update",
      .build = build_spread,
      .feeds = PLAN_NET_FEEDS,
      .ranks = 2},

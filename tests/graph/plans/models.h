@@ -51,11 +51,9 @@ void plan_wrap(tdm_graph *graph, const char *scope, const char *devices);
  * algorithm. */
 tdm_value plan_build_summed(tdm_graph *graph, tdm_session_options *options, const char *home,
                             const char *devices, tdm_collective collective);
-/* Adds the same with homes spread, this share of the bytes updated everywhere, and rows spread or
- * not.
- */
-tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devices,
-                            double everywhere, bool rows);
+/* Adds the same with data of the region sharded. */
+tdm_value plan_build_sharded(tdm_graph *graph, const char *home, const char *devices,
+                             tdm_parallel_sharding sharding);
 /* Adds two tables below "users" and "items", sharded over devices, and the loss of their rows. */
 tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
                             const char *devices);

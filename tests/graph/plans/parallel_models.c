@@ -45,13 +45,12 @@ tdm_value plan_build_summed(tdm_graph *graph, tdm_session_options *options, cons
   return loss;
 }
 
-tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devices,
-                            double everywhere, bool rows) {
+tdm_value plan_build_sharded(tdm_graph *graph, const char *home, const char *devices,
+                             tdm_parallel_sharding sharding) {
   const tdm_value loss = plan_build_net(graph, home, true);
-  const tdm_parallel_options spread =
-      OPTIONS(tdm_parallel_options, o.devices = devices, o.spread_homes = true,
-              o.updated_everywhere = everywhere, o.spread_rows = rows);
-  tdm_data_parallel(graph, "net", &spread);
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.sharding = sharding);
+  tdm_data_parallel(graph, "net", &options);
   return loss;
 }
 
@@ -86,21 +85,14 @@ static tdm_value build_spread(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 0, false);
-}
-
-static tdm_value build_everywhere(tdm_graph *graph, tdm_session_options *options,
-                                  tdm_optimizer *optimizer) {
-  (void)options;
-  *optimizer = tdm_adam(1e-3);
-  return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 0.5, false);
+  return plan_build_sharded(graph, "sim:0", "sim:0,sim:1", TDM_SHARDING_OPTIMIZER_STATES);
 }
 
 static tdm_value build_by_rows(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 1.0 / 3, true);
+  return plan_build_sharded(graph, "sim:0", "sim:0,sim:1", TDM_SHARDING_PARAMETERS);
 }
 
 /* A table that ids look up stays whole; one that is read whole is sharded. */
@@ -116,7 +108,7 @@ static tdm_value build_table_by_rows(tdm_graph *graph, tdm_session_options *opti
   const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, ids);
   tdm_scope_pop(graph);
   const tdm_parallel_options spread = OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1",
-                                              o.spread_homes = true, o.spread_rows = true);
+                                              o.sharding = TDM_SHARDING_PARAMETERS);
   tdm_data_parallel(graph, "net", &spread);
   return loss;
 }
@@ -277,10 +269,6 @@ const plan_model plan_parallel_models[] = {
     {.name = "homes_spread",
      .says = "parameters have their homes on both devices",
      .build = build_spread,
-     .feeds = PLAN_NET_FEEDS},
-    {.name = "updated_everywhere",
-     .says = "so, but half of the bytes are updated on both",
-     .build = build_everywhere,
      .feeds = PLAN_NET_FEEDS},
     {.name = "homes_by_rows",
      .says = "a third is updated on both, and of the rest each has half of the rows",

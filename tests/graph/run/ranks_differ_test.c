@@ -17,8 +17,7 @@ typedef struct program {
   int64_t width;
   double dropout;
   double slope;
-  double updated_everywhere;
-  bool spread_rows;
+  tdm_parallel_sharding sharding;
   double weights[RANKS]; /* 0: none */
   tdm_initializer scale;
   bool has_more_outputs;
@@ -47,7 +46,7 @@ static program usual(void) {
   return (program){.width = 16,
                    .dropout = 0.1,
                    .slope = 0.1,
-                   .updated_everywhere = 0.5,
+                   .sharding = TDM_SHARDING_PARAMETERS,
                    .scale = {.kind = TDM_INIT_CONSTANT, .a = 1, .zero_row = -1},
                    .rows = ROWS,
                    .optimizer = tdm_adam(0.01),
@@ -74,8 +73,7 @@ static tdm_graph *build(const job_rank *rank, const program *of, tdm_value *out_
   if (of->has_more_outputs) tdm_output(graph, "more", scaled);
   const tdm_parallel_options options =
       OPTIONS(tdm_parallel_options, o.devices = "host:0/cpu:0,host:1/cpu:0",
-              o.weights = of->weights[0] > 0 ? of->weights : NULL, o.spread_homes = true,
-              o.updated_everywhere = of->updated_everywhere, o.spread_rows = of->spread_rows);
+              o.weights = of->weights[0] > 0 ? of->weights : NULL, o.sharding = of->sharding);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }
@@ -132,8 +130,7 @@ static tdm_status train(job_rank *rank) {
 MAKE(another_width, of->width = 17)
 MAKE(another_dropout, of->dropout = 0.2)
 MAKE(another_slope, of->slope = 0.2)
-MAKE(another_share, of->updated_everywhere = 0.25)
-MAKE(spread_rows, of->spread_rows = true)
+MAKE(another_sharding, of->sharding = TDM_SHARDING_OPTIMIZER_STATES)
 MAKE(weights, of->weights[0] = 2; of->weights[1] = 1)
 MAKE(another_beginning, of->scale.a = 2)
 MAKE(another_kind_of_beginning, of->scale.kind = TDM_INIT_ZEROS)
@@ -163,8 +160,7 @@ static const difference differences[] = {
     {"another width", another_width, false},
     {"another dropout", another_dropout, false},
     {"another slope", another_slope, false},
-    {"another share that is updated everywhere", another_share, false},
-    {"spread rows", spread_rows, true}, /* no parameter is large enough */
+    {"another sharding", another_sharding, false},
     {"weights of replicas", weights, false},
     {"another beginning of a parameter", another_beginning, false},
     {"another kind of beginning", another_kind_of_beginning, false},

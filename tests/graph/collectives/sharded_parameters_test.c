@@ -1,9 +1,11 @@
-/* Parameters whose rows lie on all devices of a parallel region: where they are, that no bit
- * depends on it, which stay whole. For accelerators of TEST_KIND. */
+/* Sharded parameters: the homes of their rows, that no bit depends on them, which parameters stay
+ * whole, and which of these every device updates. For accelerators of TEST_KIND. */
 #include <stdlib.h>
 
 #include "tests/graph/collectives/homes_model.h"
 #include "tests/options.h"
+
+enum { DIVIDED = LAYERS - 1 }; /* weights over two devices, which both update the third one */
 
 /* Pieces of parameters, and how many of them a device has. */
 static int pieces_on(const tdm_session *session, const char *device) {
@@ -18,21 +20,22 @@ static int pieces_on(const tdm_session *session, const char *device) {
   return count;
 }
 
-/* Every device has as many rows of each weight, and its states; biases are whole. Each has the rows
- * of the others refreshed. */
+/* Every device has as many rows of two weights, and their states. The others and the biases are
+ * whole. Each has the rows of the others refreshed, except of a weight and a bias that it updates.
+ */
 static void rows_lie_on_all_devices(void **unused) {
   (void)unused;
-  tdm_session *session = homes_session(
-      &(homes_case){.devices = A(2) "," A(0), .spread_homes = true, .spread_rows = true});
+  tdm_session *session =
+      homes_session(&(homes_case){.devices = A(2) "," A(0), .sharding = TDM_SHARDING_PARAMETERS});
   homes_train(session, 2);
-  assert_int_equal(pieces_on(session, NULL), 2 * LAYERS);
-  assert_int_equal(pieces_on(session, A(0)), LAYERS);
-  assert_string_equal(homes_device_of(session, "model/l1.weight[0:32]"), A(2));
-  assert_string_equal(homes_device_of(session, "model/l1.weight[32:64]"), A(0));
-  assert_string_equal(homes_device_of(session, "optimizer/model/l1.weight[32:64]/exp_avg"), A(0));
+  assert_int_equal(pieces_on(session, NULL), 2 * DIVIDED);
+  assert_int_equal(pieces_on(session, A(0)), DIVIDED);
+  assert_string_equal(homes_device_of(session, "model/l2.weight[0:32]"), A(2));
+  assert_string_equal(homes_device_of(session, "model/l2.weight[32:64]"), A(0));
+  assert_string_equal(homes_device_of(session, "optimizer/model/l2.weight[32:64]/exp_avg"), A(0));
   assert_int_equal(homes_refreshed_bytes(session),
-                   LAYERS * (WIDTH * WIDTH + WIDTH) * sizeof(float));
-  assert_int_equal(homes_additions_beside(session->newest), 3 * LAYERS);
+                   DIVIDED * (WIDTH * WIDTH + WIDTH) * sizeof(float));
+  assert_int_equal(homes_additions_beside(session->newest), 3 * DIVIDED);
   tdm_session_release(session);
 }
 
@@ -57,9 +60,9 @@ static void rows_have_the_bits_of_wholes(void **unused) {
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
     homes_case of = cases[i];
     if (!homes_have_one_arithmetic(&of)) continue;
-    of.deterministic = of.clip_norm > 0;
+    of.deterministic = true;
     tdm_tensor_list *at_home = homes_trained_state(&of);
-    of.spread_homes = of.spread_rows = true;
+    of.sharding = TDM_SHARDING_PARAMETERS;
     tdm_tensor_list *spread = homes_trained_state(&of);
     assert_same_state(spread, at_home);
     tdm_tensor_list_release(at_home);
@@ -74,7 +77,7 @@ static tdm_tensor_list *trained_beside(const char *place) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
   tdm_value y = tdm_linear_without_bias(graph, "part", x, WIDTH);
   const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1",
-                                               o.spread_homes = true, o.spread_rows = true);
+                                               o.sharding = TDM_SHARDING_PARAMETERS);
   tdm_data_parallel(graph, "part", &options);
   const tdm_value weight = tdm_get_parameter(graph, "part.weight");
   static const char *const names[] = {"one", "two", "three"};
@@ -108,20 +111,22 @@ static void who_reads_rows_elsewhere_changes_no_bit(void **unused) {
   tdm_tensor_list_release(apart);
 }
 
-/* Two terms have the same sum in every order. */
+/* Two terms have the same sum in every order. On devices of two kinds only the home updates. */
 static void rows_beside_rings_have_the_bits_of_wholes(void **unused) {
   (void)unused;
   static const homes_case twos[] = {
       {.devices = A(0) "," A(1), .layers = 8},
       {.devices = A(0) "," A(1), .layers = 8, .micro_batches = 3},
-      {.devices = A(0) "," A(1), .layers = 24, .depth = 3},
+      {.devices = A(0) "," A(1), .layers = 24, .depth = 3}, /* more in the middle than buckets */
+      {.devices = A(0) "," A(1), .depth = 3, .factored = true},
       {.devices = "cpu:2,cpu:0"},
+      {.devices = "cpu:0," A(1)},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(twos); i++) {
     homes_case of = twos[i];
+    if (!homes_have_one_arithmetic(&of)) continue;
     tdm_tensor_list *at_home = homes_trained_state(&of);
-    of.spread_homes = of.spread_rows = true;
-    of.updated_everywhere = 1.0 / 3;
+    of.sharding = TDM_SHARDING_PARAMETERS;
     tdm_tensor_list *mixed = homes_trained_state(&of);
     assert_same_state(mixed, at_home);
     tdm_tensor_list_release(at_home);
@@ -135,7 +140,7 @@ static void rows_load_what_wholes_have_saved(void **unused) {
   homes_case of = {.devices = A(0) "," A(1)};
   tdm_session *sessions[2];
   for (int i = 0; i < 2; i++) {
-    of.spread_homes = of.spread_rows = i == 1;
+    of.sharding = i == 1 ? TDM_SHARDING_PARAMETERS : TDM_SHARDING_NONE;
     sessions[i] = homes_session(&of);
     homes_train(sessions[i], STEPS);
   }
@@ -178,14 +183,14 @@ static void some_sessions_keep_parameters_whole(void **unused) {
       {{.factored = true}, "pieces    none: an optimizer updates each as a whole"},
       {{.clip_norm = 0.5, .deterministic = true},
        "pieces    none: deterministic norms are those of wholes"},
-      {{.clip_norm = 0.5}, "pieces    of 3 parameters"},
-      {{.deterministic = true}, "pieces    of 3 parameters"},
+      {{.clip_norm = 0.5}, "pieces    of 2 parameters"},
+      {{.deterministic = true}, "pieces    of 2 parameters"},
       {{.hands_out = true}, "pieces    of 1 parameter,"},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(reasons); i++) {
     homes_case of = reasons[i].of;
     of.devices = A(0) "," A(1);
-    of.spread_homes = of.spread_rows = true;
+    of.sharding = TDM_SHARDING_PARAMETERS;
     tdm_session *session = homes_session(&of);
     homes_train(session, 1);
     if (!is_explained(session, reasons[i].words)) fail_msg("case %zu: not %s", i, reasons[i].words);
@@ -197,14 +202,15 @@ static void some_sessions_keep_parameters_whole(void **unused) {
 static void sessions_of_one_store_agree_on_pieces(void **unused) {
   (void)unused;
   for (int first = 0; first < 2; first++) {
-    homes_case of = {.devices = A(0) "," A(1), .spread_homes = true, .spread_rows = first == 1};
+    homes_case of = {.devices = A(0) "," A(1),
+                     .sharding = first ? TDM_SHARDING_PARAMETERS : TDM_SHARDING_OPTIMIZER_STATES};
     tdm_session *session = homes_session(&of);
     homes_train(session, 1);
     of.store = tdm_session_store(session);
-    of.spread_rows = true;
+    of.sharding = TDM_SHARDING_PARAMETERS;
     tdm_session *second = homes_session(&of);
     homes_train(second, 1);
-    assert_int_equal(pieces_on(second, NULL), first ? 2 * LAYERS : 0);
+    assert_int_equal(pieces_on(second, NULL), first ? 2 * DIVIDED : 0);
     if (first == 0) assert_true(is_explained(second, "the store has them whole"));
     tdm_session_release(second);
     tdm_session_release(session);
@@ -215,7 +221,7 @@ static void sessions_of_one_store_agree_on_pieces(void **unused) {
 static void a_store_is_bound_again_beside_what_is_handed_out(void **unused) {
   (void)unused;
   homes_case of = {
-      .devices = A(0) "," A(1), .spread_homes = true, .spread_rows = true, .hands_out = true};
+      .devices = A(0) "," A(1), .sharding = TDM_SHARDING_PARAMETERS, .hands_out = true};
   tdm_session *session = homes_session(&of);
   homes_train(session, 1);
   of.store = tdm_session_store(session);
@@ -228,17 +234,122 @@ static void a_store_is_bound_again_beside_what_is_handed_out(void **unused) {
   tdm_session_release(session);
 }
 
-static void rows_without_spread_homes_are_refused(void **unused) {
+/* ---- Updated everywhere ------------------------------------------------------------------------
+ */
+
+/* Divided parameters are not. */
+static bool is_updated_everywhere(const tdm_session *session, int layer, const char *parameter) {
+  char name[48];
+  (void)snprintf(name, sizeof name, "model/l%d.%s", layer, parameter);
+  const tdm_graph *graph = &session->newest->graph;
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    if (strcmp(graph->persistents.items[i].name, name) == 0)
+      return graph->persistents.items[i].is_updated_everywhere;
+  return false;
+}
+
+/* Returns the number of copies of optimizer states, which devices with own updates have. */
+static int copies_of_states(const tdm_session *session) {
+  const tdm_graph *graph = &session->newest->graph;
+  int copies = 0;
+  for (size_t i = 0; i < graph->deriveds.count; i++) {
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+    copies += graph->persistents.items[source->binding].like != 0;
+  }
+  return copies;
+}
+
+static const char *home_in(const tdm_session *session, int layer, const char *parameter) {
+  char name[48];
+  (void)snprintf(name, sizeof name, "model/l%d.%s", layer, parameter);
+  return homes_device_of(session, name);
+}
+
+/* A third of the bytes, spread evenly: after two weights most of one is due, and after one bias, a
+ * bias. Homes of these parameters and of the other whole ones are spread separately. All others are
+ * refreshed. */
+static void those_updated_everywhere_are_spread_evenly(void **unused) {
   (void)unused;
-  tdm_graph *graph = tdm_graph_create(homes_context);
-  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 4, WIDTH));
-  (void)tdm_linear(graph, "linear", x, WIDTH);
-  const tdm_parallel_options options =
-      OPTIONS(tdm_parallel_options, o.devices = A(0) "," A(1), o.spread_rows = true);
-  tdm_data_parallel(graph, "linear", &options);
-  assert_null(tdm_session_create(graph, NULL));
-  assert_message("spread_rows without spread_homes");
-  tdm_graph_release(graph);
+  enum { WEIGHT = WIDTH * WIDTH * sizeof(float), BIAS = WIDTH * sizeof(float) };
+  static const bool weights[LAYERS] = {false, true, false}, biases[LAYERS] = {true, false, false};
+  static const char *const homes[LAYERS] = {A(2), A(2), A(1)}; /* of biases */
+  tdm_session *session =
+      homes_session(&(homes_case){.devices = A(2) "," A(1), .sharding = TDM_SHARDING_PARAMETERS});
+  homes_train(session, 2);
+  for (int i = 0; i < LAYERS; i++) {
+    assert_int_equal(is_updated_everywhere(session, i, "weight"), weights[i]);
+    assert_int_equal(is_updated_everywhere(session, i, "bias"), biases[i]);
+    assert_string_equal(home_in(session, i, "bias"), homes[i]);
+  }
+  assert_string_equal(home_in(session, 1, "weight"), A(1));
+  const tdm_collective_choice *choice = &session->newest->sums;
+  assert_int_equal(choice->algorithm, TDM_COLLECTIVE_HOME);
+  assert_int_equal(choice->own_updates, 2);
+  assert_in_range(copies_of_states(session), 2 * 2, 3 * 2);
+  assert_int_equal(homes_refreshed_bytes(session), 2 * (WEIGHT + BIAS));
+  tdm_session_release(session);
+}
+
+/* Each replica computes its rows from its device's copies. They equal the rows that another session
+ * computes from the homes. The same steps give the same bits again. */
+static void every_device_has_the_bits_of_the_home(void **unused) {
+  (void)unused;
+  const homes_case of = {
+      .devices = A(0) "," A(1) "," A(2), .clip_norm = 0.5, .sharding = TDM_SHARDING_PARAMETERS};
+  tdm_session *session = homes_session(&of);
+  homes_train(session, STEPS);
+  assert_int_equal(session->newest->sums.own_updates, 3);
+  tdm_tensor_list *state = state_of(session);
+  tdm_tensor *found = run_on_uniform(session, ROWS, WIDTH);
+  tdm_session *fresh = homes_session(&(homes_case){.devices = of.devices});
+  homes_train(fresh, 1);
+  assert_ok(tdm_store_load(tdm_session_store(fresh), state));
+  tdm_tensor *wanted = run_on_uniform(fresh, ROWS, WIDTH);
+  assert_same_tensor(found, wanted);
+  tdm_tensor_list *again = homes_trained_state(&of);
+  assert_same_state(again, state);
+  tdm_tensor_list_release(again);
+  tdm_tensor_list_release(state);
+  tdm_tensor_release(found);
+  tdm_tensor_release(wanted);
+  tdm_session_release(fresh);
+  tdm_session_release(session);
+}
+
+/* A load makes the copies stale that devices with own updates have. */
+static void copies_that_a_load_made_old_are_sent_again(void **unused) {
+  (void)unused;
+  tdm_session *session = homes_session(
+      &(homes_case){.devices = A(0) "," A(1) "," A(2), .sharding = TDM_SHARDING_PARAMETERS});
+  homes_train(session, STEPS);
+  tdm_tensor_list *saved = NULL;
+  assert_ok(tdm_session_save(session, &saved));
+  homes_train(session, 1);
+  tdm_tensor_list *wanted = state_of(session);
+  assert_ok(tdm_session_load(session, saved));
+  homes_train(session, 1);
+  tdm_tensor_list *found = state_of(session);
+  assert_same_state(found, wanted);
+  tdm_tensor_list_release(saved);
+  tdm_tensor_list_release(wanted);
+  tdm_tensor_list_release(found);
+  tdm_session_release(session);
+}
+
+/* They are added only at home, in the order of terms. */
+static void deterministic_has_all_at_home(void **unused) {
+  (void)unused;
+  homes_case of = {.devices = A(0) "," A(1) "," A(2), .deterministic = true};
+  tdm_tensor_list *at_home = homes_trained_state(&of);
+  of.sharding = TDM_SHARDING_PARAMETERS;
+  tdm_session *session = homes_session(&of);
+  homes_train(session, STEPS);
+  assert_int_equal(session->newest->sums.own_updates, 0);
+  tdm_tensor_list *spread = state_of(session);
+  assert_same_state(spread, at_home);
+  tdm_tensor_list_release(at_home);
+  tdm_tensor_list_release(spread);
+  tdm_session_release(session);
 }
 
 int main(void) {
@@ -252,7 +363,10 @@ int main(void) {
       cmocka_unit_test(some_sessions_keep_parameters_whole),
       cmocka_unit_test(sessions_of_one_store_agree_on_pieces),
       cmocka_unit_test(a_store_is_bound_again_beside_what_is_handed_out),
-      cmocka_unit_test(rows_without_spread_homes_are_refused),
+      cmocka_unit_test(those_updated_everywhere_are_spread_evenly),
+      cmocka_unit_test(every_device_has_the_bits_of_the_home),
+      cmocka_unit_test(copies_that_a_load_made_old_are_sent_again),
+      cmocka_unit_test(deterministic_has_all_at_home),
   };
   return cmocka_run_group_tests(tests, homes_begin_group, homes_end_group);
 }

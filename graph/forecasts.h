@@ -41,9 +41,9 @@ TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_
 typedef struct tdm_forecast_options {
   size_t struct_size;
   const tdm_costs *costs; /* Measured times of kernels. Default NULL: none. */
-  /* For a plan of identical ranks (tdm_session_options.alike_ranks): true: simulate every rank with
+  /* For a plan of identical ranks (tdm_session_options.alike_ranks). true: simulate every rank with
    * all of its links, for comparison. false: simulate those of one host (or one rank, if it has
-   * several hosts), which represent all others; the result is the same. Default false. */
+   * several hosts), which represent all others. The result is the same. Default false. */
   bool each_rank;
 } tdm_forecast_options;
 static inline tdm_forecast_options tdm_forecast_options_default(void) {

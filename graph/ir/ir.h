@@ -56,7 +56,7 @@ typedef enum tdm_node_role {
   TDM_ROLE_COUNT
 } tdm_node_role;
 
-/* What a node does with a term of a sum over devices. A term that comes from another device is sent
+/* A node's use of a term of a sum over devices. A term that comes from another device is sent
  * into a bucket, from which nodes other than these do not read. */
 typedef enum tdm_sum_role {
   TDM_SUM_NONE,

@@ -121,7 +121,7 @@ static void read_option(const char *word, const char *value, options *out) {
 }
 
 static options read_options(int count, char **words) {
-  options read = {.model = {.name = words[1], .replicas = "host:*/cpu:0"},
+  options read = {.model = {.name = words[1], .replicas = "host:*/cpu:0", .depth = 1},
                   .devices = 1,
                   .steps = 50,
                   .warm = 5};

@@ -181,14 +181,14 @@ typedef struct subject {
 static void feed_all(subject *made, tdm_context *context, const tdm_graph *graph) {
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, graph->inputs.items[i]);
-    const size_t count = (size_t)tdm_shape_count(&value->spec.shape);
+    const size_t count = (size_t)tdm_shape_count(&value->spec->shape);
     float *values = malloc(count * sizeof *values);
     if (!values) bench_fail("inputs");
     for (size_t k = 0; k < count; k++)
       values[k] = (float)(k * 2654435761u % 1000) / 500 - 1;
     static const char *const names[] = {"x", "y", "q", "k", "v"};
     const char *name = graph->inputs.count == 3 ? names[2 + i] : names[i];
-    tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT32, value->spec.shape, values);
+    tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT32, value->spec->shape, values);
     free(values);
     if (!tensor) bench_fail(name);
     made->feeds[made->feed_count++] = (tdm_feed){name, tensor, false};

@@ -41,7 +41,7 @@ static int16_t host_of(const tdm_graph *graph, int rank) {
 }
 
 bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum) {
-  const tdm_spec *spec = &tdm_ir_value_at(graph, sum->value)->spec;
+  const tdm_spec *spec = tdm_ir_value_at(graph, sum->value)->spec;
   const int ranks = tdm_context_rank_count(graph->context);
   char text[TDM_GROUP_REASON_BYTES];
   if (!sum->late || tdm_shape_count(&spec->shape) == 0) return false;
@@ -298,7 +298,7 @@ static bool fits(const tdm_graph *graph, const bucket *made, const tdm_sum *sum)
   if (made->count == 0) return true;
   const tdm_ir_value *first = tdm_ir_value_at(graph, made->sums[0]->value);
   return made->count < TDM_MAX_PARTS && go_alike(made->sums[0], sum) &&
-         first->spec.dtype == tdm_ir_value_at(graph, sum->value)->spec.dtype;
+         first->spec->dtype == tdm_ir_value_at(graph, sum->value)->spec->dtype;
 }
 
 /* Lists the sums of this algorithm, in their present order. */

@@ -72,7 +72,7 @@ tdm_status tdm_cut_term(tdm_graph *graph, const tdm_insertion *at, uint32_t valu
   tdm_parts_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.count = (int64_t)count;
-  const int64_t elements = tdm_shape_count(&whole->spec.shape);
+  const int64_t elements = tdm_shape_count(&whole->spec->shape);
   for (int64_t p = 0; p < attributes.count; p++)
     attributes.sizes[p] = elements * (p + 1) / attributes.count - elements * p / attributes.count;
   const uint32_t first = tdm_insert(graph, at, &tdm_operation_pieces, &attributes, &value, 1);

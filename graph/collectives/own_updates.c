@@ -50,7 +50,7 @@ static bool changes_elements(const followers *state, const tdm_ir_node *node) {
   if (node->role != TDM_ROLE_GRADIENT || !node->operation->elementwise) return false;
   for (uint32_t k = 1; k < node->input_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(state->sums->graph, node->inputs[k]);
-    if (node->inputs[k] && tdm_shape_count(&value->spec.shape) != 1) return false;
+    if (node->inputs[k] && tdm_shape_count(&value->spec->shape) != 1) return false;
   }
   return sum_of(state, node->inputs[0]) != 0;
 }
@@ -67,7 +67,7 @@ static bool is_alone(const followers *state, const tdm_ir_node *update, uint32_t
     if (!update->inputs[k] || (of && of == sum)) continue;
     if (of || value->device != update->device) return false;
     if (producer && producer->role == TDM_ROLE_UPDATE) return false;
-    if (value->kind != TDM_VALUE_PERSISTENT && tdm_shape_count(&value->spec.shape) != 1)
+    if (value->kind != TDM_VALUE_PERSISTENT && tdm_shape_count(&value->spec->shape) != 1)
       return false;
   }
   return true;
@@ -163,7 +163,7 @@ static tdm_status clone_on(followers *state, const tdm_ir_node *node, int16_t de
     inputs[k] = follows ? state->there[node->inputs[k]] : node->inputs[k];
   }
   for (uint32_t k = 0; k < node->output_count; k++)
-    specs[k] = tdm_ir_value_at(graph, node->first_output + k)->spec;
+    specs[k] = *tdm_ir_value_at(graph, node->first_output + k)->spec;
   tdm_ir_node like = *node;
   like.device = device;
   const tdm_ir_node *clone = tdm_insert_as(graph, before, &like, inputs, specs);

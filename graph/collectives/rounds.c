@@ -95,7 +95,7 @@ static size_t number_of(size_t bucket) {
 static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *sum,
                         uint32_t piece, size_t bucket) {
   if (tdm_shares_memory(graph, tdm_place_of(graph, piece), at->device)) return piece;
-  const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec.shape;
+  const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec->shape;
   const uint32_t view = tdm_view_there(graph, at, &shape, piece);
   if (!view) return 0;
   tdm_ir_node *node = tdm_producer(graph, view);
@@ -148,7 +148,7 @@ static tdm_status gather_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, td
     const uint32_t from = (to + k - 1) % k;
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
     const uint32_t piece = *piece_at(sum, from, p);
-    const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec.shape;
+    const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec->shape;
     *piece_at(sum, to, p) = tdm_view_there(graph, &at, &shape, piece);
     if (!*piece_at(sum, to, p)) return tdm_graph_status(graph);
   }

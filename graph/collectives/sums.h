@@ -46,7 +46,7 @@ static inline double tdm_sum_bytes(const tdm_graph *graph, const tdm_sum *sum) {
   return (double)tdm_ir_value_at(graph, sum->value)->bytes;
 }
 static inline const tdm_shape *tdm_sum_shape(const tdm_graph *graph, const tdm_sum *sum) {
-  return &tdm_ir_value_at(graph, sum->value)->spec.shape;
+  return &tdm_ir_value_at(graph, sum->value)->spec->shape;
 }
 
 /* ---- Costs of algorithms (costs.c) ---- */

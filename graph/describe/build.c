@@ -153,7 +153,8 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
                           "dimensions as rank says, %d at most, each a size or a name of 1 to 12 "
                           "letters a-z, digits and _",
                           name, TDM_MAX_RANK);
-  if (!tdm_ir_is_possible(&(tdm_spec){.dtype = dtype, .shape = shape})) {
+  const tdm_spec spec = {.dtype = dtype, .shape = shape};
+  if (!tdm_ir_is_possible(&spec)) {
     char text[TDM_SHAPE_TEXT];
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %s %s is larger than any memory",
                           name, tdm_dtype_name(dtype), tdm_shape_text(&shape, text, sizeof text));
@@ -161,7 +162,7 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
   const char *path = path_of(graph, name);
   if (path && tdm_map_get(&graph->input_names, path))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s is declared twice", path);
-  tdm_ir_value value = {.spec = {.dtype = dtype, .shape = shape},
+  tdm_ir_value value = {.spec = tdm_ir_share_spec(graph, &spec),
                         .kind = TDM_VALUE_INPUT,
                         .binding = (uint32_t)graph->inputs.count,
                         .device = TDM_NO_DEVICE,
@@ -307,12 +308,12 @@ tdm_dtype tdm_graph_dtype(const tdm_graph *graph) {
 tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value) {
   tdm_shape none = {.rank = -1};
   if (!graph || !tdm_ir_owns(graph, value)) return none;
-  return tdm_ir_value_at(graph, value.index)->spec.shape;
+  return tdm_ir_value_at(graph, value.index)->spec->shape;
 }
 
 tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
   if (!graph || !tdm_ir_owns(graph, value)) return TDM_DTYPE_NONE;
-  return tdm_ir_value_at(graph, value.index)->spec.dtype;
+  return tdm_ir_value_at(graph, value.index)->spec->dtype;
 }
 
 /* ---- Nodes ---- */
@@ -406,7 +407,7 @@ static const char *kernel_dtypes(const tdm_graph *graph, const char *operation, 
  * legal dtypes. */
 static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const char *path,
                         uint32_t first) {
-  const tdm_dtype dtype = tdm_ir_value_at(graph, first)->spec.dtype;
+  const tdm_dtype dtype = tdm_ir_value_at(graph, first)->spec->dtype;
   if (graph->lent || operation->is_view ||
       tdm_context_find_kernel(graph->context, operation->name, "cpu", dtype))
     return true;

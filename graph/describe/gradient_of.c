@@ -101,7 +101,7 @@ static void mark_made_of(const tdm_graph *graph, uint32_t value, bool *made) {
     if (!reads || !may_flow_back(node->operation)) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       made[node->first_output + k] |=
-          tdm_dtype_is_floating(tdm_ir_value_at(graph, node->first_output + k)->spec.dtype);
+          tdm_dtype_is_floating(tdm_ir_value_at(graph, node->first_output + k)->spec->dtype);
   }
 }
 

@@ -12,7 +12,7 @@
 static tdm_value find_known(tdm_graph *graph, size_t index, tdm_dtype dtype,
                             const tdm_shape *shape) {
   const uint32_t value = graph->persistents.items[index].value;
-  const tdm_spec *spec = &tdm_ir_value_at(graph, value)->spec;
+  const tdm_spec *spec = tdm_ir_value_at(graph, value)->spec;
   if (spec->dtype == dtype && tdm_shape_equal(&spec->shape, shape))
     return tdm_ir_handle(graph, value);
   char has[TDM_SHAPE_TEXT];
@@ -34,8 +34,8 @@ static bool shard_of_state(tdm_graph *graph, uint32_t like, const char *path, co
   const char *at = parameter->shard.table ? strstr(path, parameter->name) : NULL;
   if (!at) return true;
   *out_shard = parameter->shard;
-  const bool has_rows = spec->shape.rank == value->spec.shape.rank && spec->shape.rank > 0 &&
-                        spec->shape.dims[0] == value->spec.shape.dims[0];
+  const bool has_rows = spec->shape.rank == value->spec->shape.rank && spec->shape.rank > 0 &&
+                        spec->shape.dims[0] == value->spec->shape.dims[0];
   if (!has_rows) out_shard->first = out_shard->table_rows = 0; /* a scalar, which all shards have */
   out_shard->table = tdm_region_format(&graph->region, "%.*s%s%s", (int)(at - path), path,
                                        parameter->shard.table, at + strlen(parameter->name));
@@ -93,7 +93,7 @@ static const char *path_from_top(tdm_graph *graph, const char *name, const char 
 static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_spec *spec,
                                 const tdm_initializer *initializer, bool is_state, uint32_t like) {
   if (!holds_initial(graph, path, spec->dtype, initializer)) return TDM_NO_VALUE;
-  const tdm_ir_value value = {.spec = *spec,
+  const tdm_ir_value value = {.spec = tdm_ir_share_spec(graph, spec),
                               .kind = TDM_VALUE_PERSISTENT,
                               .binding = (uint32_t)graph->persistents.count,
                               .device = TDM_NO_DEVICE,

@@ -51,14 +51,14 @@ static int64_t count_parameters(const tdm_graph *graph, const tdm_ir_node *node,
     if (!index || value->kind != TDM_VALUE_PERSISTENT || !value->trainable || counted[index])
       continue;
     counted[index] = true;
-    sum += tdm_shape_count(&value->spec.shape);
+    sum += tdm_shape_count(&value->spec->shape);
   }
   return sum;
 }
 
 static void print_node(FILE *out, const tdm_graph *graph, const tdm_ir_node *node, int depth,
                        int64_t parameters) {
-  const tdm_spec *spec = &tdm_ir_value_at(graph, node->first_output)->spec;
+  const tdm_spec *spec = tdm_ir_value_at(graph, node->first_output)->spec;
   char shape[TDM_SHAPE_TEXT];
   indent(out, depth);
   fprintf(out, "(%s): %s -> %s %s", node->name + scope_length(node->name), node->operation->name,

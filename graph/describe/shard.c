@@ -90,7 +90,9 @@ static uint32_t add_shard(tdm_graph *graph, uint32_t table, const char *name, td
   tdm_ir_value value = *tdm_ir_value_at(graph, table);
   tdm_graph_persistent persistent = graph->persistents.items[value.binding];
   if (TDM_ARRAY_RESERVE(graph, &graph->persistents, 1) != TDM_OK) return 0;
-  value.spec.shape.dims[0] = rows;
+  tdm_spec spec = *value.spec;
+  spec.shape.dims[0] = rows;
+  value.spec = tdm_ir_share_spec(graph, &spec);
   value.name = name;
   value.binding = (uint32_t)graph->persistents.count;
   const uint32_t index = tdm_ir_add_value(graph, &value);
@@ -105,7 +107,7 @@ static uint32_t add_shard(tdm_graph *graph, uint32_t table, const char *name, td
 tdm_status tdm_add_sharding(tdm_graph *graph, uint32_t table, size_t count, const int64_t *sizes,
                             tdm_device *const *devices, bool is_gathered) {
   const char *table_name = tdm_ir_value_at(graph, table)->name;
-  const int64_t table_rows = tdm_ir_value_at(graph, table)->spec.shape.dims[0];
+  const int64_t table_rows = tdm_ir_value_at(graph, table)->spec->shape.dims[0];
   uint32_t *shards = tdm_region_take(&graph->region, count * sizeof *shards, "sharded table");
   const int64_t *rows = tdm_ir_copy_bytes(graph, sizes, count * sizeof *sizes);
   const char *first_name = NULL;
@@ -131,7 +133,7 @@ tdm_status tdm_add_sharding(tdm_graph *graph, uint32_t table, size_t count, cons
 /* ---- Sharing out ---- */
 
 static tdm_status shard_rows(tdm_graph *graph, const shard_request *request, uint32_t table) {
-  const int64_t rows = tdm_ir_value_at(graph, table)->spec.shape.dims[0];
+  const int64_t rows = tdm_ir_value_at(graph, table)->spec->shape.dims[0];
   int64_t sizes[TDM_MAX_PARTS] = {0};
   tdm_device *devices[TDM_MAX_PARTS] = {request->devices[0]};
   size_t count = 0;
@@ -182,7 +184,7 @@ static tdm_status shard_tables(tdm_graph *graph, const shard_request *request, s
     request->tables[largest->binding] = false;
     const size_t device = least_loaded(request, loads, (double)largest->bytes);
     loads[device] += (double)largest->bytes;
-    TDM_TRY(tdm_add_sharding(graph, table, 1, &largest->spec.shape.dims[0],
+    TDM_TRY(tdm_add_sharding(graph, table, 1, &largest->spec->shape.dims[0],
                              &request->devices[device], false));
   }
 }

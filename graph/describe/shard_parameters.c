@@ -27,7 +27,7 @@ static tdm_graph_persistent *persistent_of(const sharder *self, size_t parameter
 }
 
 static double bytes_of(const sharder *self, size_t parameter) {
-  const tdm_spec *spec = &tdm_ir_value_at(self->graph, self->parameters[parameter])->spec;
+  const tdm_spec *spec = tdm_ir_value_at(self->graph, self->parameters[parameter])->spec;
   return (double)tdm_shape_bytes(&spec->shape, spec->dtype);
 }
 
@@ -96,7 +96,7 @@ static bool is_looked_up(const tdm_graph *graph, uint32_t parameter) {
 
 static bool is_cut(const sharder *self, size_t parameter) {
   const tdm_ir_value *value = tdm_ir_value_at(self->graph, self->parameters[parameter]);
-  const tdm_shape *shape = &value->spec.shape;
+  const tdm_shape *shape = &value->spec->shape;
   const double least = self->bytes / (double)self->device_count / SMALL_PART;
   return !persistent_of(self, parameter)->is_updated_everywhere && shape->rank > 0 &&
          shape->dims[0] >= (int64_t)self->device_count && bytes_of(self, parameter) > least &&
@@ -107,7 +107,7 @@ static tdm_status cut(const sharder *self, size_t parameter) {
   const tdm_ir_value *value = tdm_ir_value_at(self->graph, self->parameters[parameter]);
   int64_t sizes[TDM_MAX_PARTS] = {0};
   size_t count = 0;
-  tdm_chunk_sizes(value->spec.shape.dims[0], self->device_count, NULL, sizes);
+  tdm_chunk_sizes(value->spec->shape.dims[0], self->device_count, NULL, sizes);
   while (count < self->device_count && sizes[count] > 0)
     count++;
   return tdm_add_sharding(self->graph, self->parameters[parameter], count, sizes, self->devices,

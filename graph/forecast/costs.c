@@ -28,8 +28,8 @@ static size_t put_spec(char *text, size_t capacity, size_t at, const tdm_ir_valu
   char shape[TDM_SHAPE_TEXT];
   if (at >= capacity) return at;
   const int length = snprintf(text + at, capacity - at, "%s%s%s", first ? "" : ", ",
-                              tdm_dtype_name(value->spec.dtype),
-                              tdm_shape_text(&value->spec.shape, shape, sizeof shape));
+                              tdm_dtype_name(value->spec->dtype),
+                              tdm_shape_text(&value->spec->shape, shape, sizeof shape));
   return length < 0 ? at : at + (size_t)length;
 }
 

@@ -27,13 +27,13 @@ static tdm_infer describe(const tdm_graph *graph, const tdm_ir_node *node, tdm_s
   *work = (tdm_work){0};
   const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
-    specs[k] = inputs[k] ? tdm_ir_value_at(graph, inputs[k])->spec : (tdm_spec){0};
+    specs[k] = inputs[k] ? *tdm_ir_value_at(graph, inputs[k])->spec : (tdm_spec){0};
     if (inputs[k]) work->bytes_read += (double)tdm_ir_value_at(graph, inputs[k])->bytes;
   }
   tdm_spec *outputs = specs + node->input_count;
   for (uint32_t k = 0; k < node->output_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);
-    outputs[k] = value->spec;
+    outputs[k] = *value->spec;
     work->bytes_written += (double)value->bytes;
   }
   return (tdm_infer){.attributes = node->attributes,
@@ -63,7 +63,7 @@ tdm_status tdm_roofline_ns(const tdm_machine_processor *processor, const tdm_gra
   TDM_TRY(tdm_work_of(graph, node, &work));
   double computing_ns = 0;
   if (work.flops > 0) {
-    const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec.dtype;
+    const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec->dtype;
     const double rate = processor->flops_per_ns[dtype];
     if (!(rate > 0))
       return tdm_fail(TDM_UNSUPPORTED, "%s: %s is described without flops_per_second of %s",

@@ -60,7 +60,7 @@ static void mark_wanted(tdm_walk *walk) {
     if (!wanted || !(tdm_flows_back(node->operation) || node->role == TDM_ROLE_GRADIENT)) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       walk->rule.wanted[node->first_output + k] |=
-          tdm_dtype_is_floating(tdm_ir_value_at(graph, node->first_output + k)->spec.dtype);
+          tdm_dtype_is_floating(tdm_ir_value_at(graph, node->first_output + k)->spec->dtype);
   }
 }
 
@@ -72,7 +72,7 @@ static const char *loss_name(const tdm_walk *walk) {
 static tdm_status check_trained(const tdm_walk *walk) {
   const tdm_ir_value *value = tdm_ir_value_at(walk->rule.graph, walk->loss);
   const char *name = loss_name(walk);
-  if (!tdm_dtype_is_floating(value->spec.dtype) || value->spec.shape.rank != 0)
+  if (!tdm_dtype_is_floating(value->spec->dtype) || value->spec->shape.rank != 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "loss %s is not a floating scalar", name);
   if (walk->rule.wanted[walk->loss]) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "loss %s does not depend on any parameter that is trained",

@@ -53,7 +53,7 @@ static tdm_status check_told(const tdm_gradient *gradient, size_t index, const c
         TDM_INVALID_ARGUMENT,
         "gradient of %s %s: what the rule returns for input %zu%s is a value of another graph",
         node->operation->name, node->name, index, part);
-  const tdm_spec *is = &tdm_ir_value_at(gradient->graph, told.index)->spec;
+  const tdm_spec *is = tdm_ir_value_at(gradient->graph, told.index)->spec;
   if (tdm_spec_may_be(is, wanted)) return TDM_OK;
   char has[TDM_SHAPE_TEXT];
   char wants[TDM_SHAPE_TEXT];
@@ -84,7 +84,7 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint
 
 void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input) {
   if (!d_input.index || !is_heard(gradient, index)) return;
-  const tdm_spec *input = &tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
+  const tdm_spec *input = tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
   gradient->status = check_told(gradient, index, "", d_input, input);
   contribute(gradient, index, (tdm_adjoint){.dense = d_input.index});
 }
@@ -92,10 +92,10 @@ void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input) {
 /* Fails unless there is one index per row. */
 static tdm_status check_rows(const tdm_gradient *gradient, size_t index, tdm_value rows,
                              tdm_value indices, tdm_value count) {
-  tdm_spec wanted = tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
+  tdm_spec wanted = *tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
   if (wanted.shape.rank > 0) wanted.shape.dims[0] = TDM_DIM_UNKNOWN;
   TDM_TRY(check_told(gradient, index, "", rows, &wanted));
-  const tdm_dim row_count = tdm_ir_value_at(gradient->graph, rows.index)->spec.shape.dims[0];
+  const tdm_dim row_count = tdm_ir_value_at(gradient->graph, rows.index)->spec->shape.dims[0];
   const tdm_spec of_indices = {.dtype = TDM_INT64, .shape = tdm_shape_of(1, row_count)};
   const tdm_spec of_count = {.dtype = TDM_INT64, .shape = tdm_shape_scalar()};
   TDM_TRY(check_told(gradient, index, ", the indices of rows,", indices, &of_indices));

@@ -28,7 +28,8 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   TDM_TRY(tdm_ir_reserve_values(graph, 1));
   graph->nodes.count = 1;
   graph->values.count = 1;
-  return TDM_OK;
+  tdm_ir_value_at(graph, 0)->spec = tdm_ir_share_spec(graph, &(tdm_spec){0});
+  return tdm_ir_value_at(graph, 0)->spec ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 void tdm_graph_deinit(tdm_graph *graph) {
@@ -95,13 +96,13 @@ tdm_status tdm_ir_reserve_values(tdm_graph *graph, size_t more) {
 }
 
 uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value) {
-  if (tdm_ir_reserve_values(graph, 1) != TDM_OK) return 0;
+  if (!value->spec || tdm_ir_reserve_values(graph, 1) != TDM_OK) return 0;
   const uint32_t index = (uint32_t)graph->values.count++;
   tdm_ir_value *added = tdm_ir_value_at(graph, index);
   *added = *value;
   added->root = index;
   added->readers = 0;
-  const int64_t bytes = tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
+  const int64_t bytes = tdm_shape_bytes(&value->spec->shape, value->spec->dtype);
   added->bytes = bytes > 0 ? (uint64_t)bytes : 0;
   return index;
 }
@@ -178,7 +179,7 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
   tdm_spec specs[TDM_KERNEL_MAX_INPUTS];
   for (size_t i = 0; i < input_count; i++) {
     if (inputs[i])
-      specs[i] = tdm_ir_value_at(graph, inputs[i])->spec;
+      specs[i] = *tdm_ir_value_at(graph, inputs[i])->spec;
     else
       memset(&specs[i], 0, sizeof specs[i]);
     specs[i].format = TDM_FORMAT_DENSE;
@@ -197,7 +198,8 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
 
 uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window) {
   const tdm_ir_value *table = tdm_ir_value_at(graph, graph->persistents.items[persistent].value);
-  const tdm_ir_value value = {.spec = {.dtype = TDM_INT64, .shape = tdm_shape_of(1, window)},
+  const tdm_spec spec = {.dtype = TDM_INT64, .shape = tdm_shape_of(1, window)};
+  const tdm_ir_value value = {.spec = tdm_ir_share_spec(graph, &spec),
                               .kind = TDM_VALUE_LOG,
                               .binding = (uint32_t)graph->logs.count,
                               .device = table->device,

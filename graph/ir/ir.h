@@ -16,6 +16,7 @@
 #include "devices/contract/device.h"
 #include "devices/kernels.h"
 #include "graph/ir/prepared.h"
+#include "graph/ir/specs.h"
 #include "tandem/graph/graph.h"
 
 #define TDM_NO_DEVICE (-1)
@@ -29,20 +30,20 @@ typedef enum tdm_value_kind {
 } tdm_value_kind;
 
 typedef struct tdm_ir_value {
-  tdm_spec spec;
-  uint64_t bytes;    /* 0 until layout if shapes are symbolic */
-  uint32_t producer; /* 0: none */
-  uint32_t root;     /* the value that owns the memory; the value itself if it owns it */
-  uint64_t offset;   /* in the root's memory, in bytes */
-  uint32_t readers;  /* number of node inputs that are this value */
-  uint32_t binding;  /* INPUT, PERSISTENT, DERIVED, LOG: index in that list */
-  int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
-  uint8_t kind;      /* tdm_value_kind */
-  bool trainable;
-  bool pinned;      /* INPUT: fed from a pinned staging buffer */
-  bool handed_out;  /* the caller of a run receives this memory */
-  uint32_t kept;    /* INPUT: 1 + index of the kept value of a sequence; 0: fed */
-  const char *name; /* name of inputs and persistents */
+  const tdm_spec *spec; /* shared with equal values (specs.h) */
+  const char *name;     /* name of inputs and persistents */
+  uint64_t bytes;       /* 0 until layout if shapes are symbolic */
+  uint64_t offset;      /* in the root's memory, in bytes */
+  uint32_t root;        /* the value that owns the memory; the value itself if it owns it */
+  uint32_t producer;    /* 0: none */
+  uint32_t readers;     /* number of node inputs that are this value */
+  uint32_t binding;     /* INPUT, PERSISTENT, DERIVED, LOG: index in that list */
+  uint32_t kept;        /* INPUT: 1 + index of the kept value of a sequence; 0: fed */
+  int16_t device;       /* context index of the device, or TDM_NO_DEVICE */
+  uint8_t kind;         /* tdm_value_kind */
+  bool trainable : 1;
+  bool pinned : 1;     /* INPUT: fed from a pinned staging buffer */
+  bool handed_out : 1; /* the caller of a run receives this memory */
 } tdm_ir_value;
 
 typedef enum tdm_node_role {
@@ -274,6 +275,8 @@ typedef struct tdm_stable_array {
 /* Records outlive the graph, so a record that was checked at an address needs no second check. */
 #define TDM_SOUND_RECORDS 32
 
+#define TDM_SHARED_SPECS 64
+
 struct tdm_graph {
   _Atomic uint32_t references;
   tdm_context *context; /* retained */
@@ -311,6 +314,7 @@ struct tdm_graph {
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
   const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of the records without a flaw */
+  const tdm_spec *specs[TDM_SHARED_SPECS];       /* by hash: the latest of each */
   const struct tdm_insertion *lent;              /* where tdm_append inserts while a rule runs */
   tdm_status status;                             /* the first error */
   char message[TDM_MESSAGE_BYTES];
@@ -395,7 +399,8 @@ static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
 /* Reserve capacity for more nodes or values. */
 tdm_status tdm_ir_reserve_nodes(tdm_graph *graph, size_t more) TDM_WARN_UNUSED;
 tdm_status tdm_ir_reserve_values(tdm_graph *graph, size_t more) TDM_WARN_UNUSED;
-/* Adds a value that owns its memory. Returns 0 if memory is exhausted. */
+/* Adds a value that owns its memory. Returns 0 if memory is exhausted, also if it was for the
+ * value's spec (NULL). */
 uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value);
 size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes);
 /* Runs the operation's shape rule. Specs of the inputs are those of the values. */

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/hash.h"
 #include "core/park.h"
 #include "core/table.h"
 #include "core/untold.h"
+#include "graph/ir/specs.h"
 
 struct tdm_prepared_cache {
   const tdm_allocator *allocator;
@@ -40,25 +40,13 @@ uint64_t tdm_prepared_cache_prepare_ns(const tdm_prepared_cache *cache) {
   return cache->prepare_ns;
 }
 
-static uint64_t hash_spec(const tdm_spec *spec, uint64_t hash) {
-  hash = tdm_hash_mix(hash, (uint64_t)spec->dtype << 40 | (uint64_t)spec->format << 8 |
-                                (uint64_t)(uint32_t)spec->shape.rank);
-  for (int i = 0; i < spec->shape.rank; i++)
-    hash = tdm_hash_mix(hash, (uint64_t)spec->shape.dims[i]);
-  return hash;
-}
-
 static uint64_t hash_key(const tdm_prepare_key *key) {
   uint64_t hash = tdm_hash_mix((uint64_t)(uintptr_t)key->kernel,
                                (uint64_t)key->input_count << 16 | key->team_size);
   hash = tdm_hash_bytes(key->attributes, key->attribute_bytes, hash);
   for (size_t i = 0; i < key->input_count + key->output_count; i++)
-    hash = hash_spec(&key->specs[i], hash);
+    hash = tdm_spec_hash(&key->specs[i], hash);
   return hash;
-}
-
-static bool same_spec(const tdm_spec *a, const tdm_spec *b) {
-  return a->dtype == b->dtype && a->format == b->format && tdm_shape_equal(&a->shape, &b->shape);
 }
 
 static bool is_prepared_for(const void *prepared, const void *sought) {
@@ -71,7 +59,7 @@ static bool is_prepared_for(const void *prepared, const void *sought) {
   if (key->attribute_bytes && memcmp(entry->attributes, key->attributes, key->attribute_bytes) != 0)
     return false;
   for (size_t i = 0; i < key->input_count + key->output_count; i++)
-    if (!same_spec(&entry->offered[i], &key->specs[i])) return false;
+    if (!tdm_spec_equal(&entry->offered[i], &key->specs[i])) return false;
   return true;
 }
 

@@ -158,6 +158,9 @@ tdm_ir_node *tdm_insert_as(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_n
   if (tdm_ir_reserve_nodes(graph, 1) != TDM_OK ||
       tdm_ir_reserve_values(graph, like->output_count) != TDM_OK)
     return NULL;
+  const tdm_spec *specs[TDM_KERNEL_MAX_OUTPUTS];
+  for (uint16_t i = 0; i < like->output_count; i++)
+    if (!(specs[i] = tdm_ir_share_spec(graph, &outputs[i]))) return NULL;
   const uint32_t *copy = copy_inputs(graph, inputs, like->input_count);
   if (!copy) return NULL;
   const uint32_t index = (uint32_t)graph->nodes.count++;
@@ -168,7 +171,7 @@ tdm_ir_node *tdm_insert_as(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_n
   node->first_output = (uint32_t)graph->values.count;
   for (uint16_t i = 0; i < node->output_count; i++) {
     const tdm_ir_value value = {
-        .spec = outputs[i], .producer = index, .device = node->device, .kind = TDM_VALUE_NODE};
+        .spec = specs[i], .producer = index, .device = node->device, .kind = TDM_VALUE_NODE};
     tdm_ir_add_value(graph, &value); /* capacity was reserved above */
   }
   link_node(graph, node, before);

@@ -44,7 +44,7 @@ static tdm_shape shared_names(const tdm_graph *graph, const bool *needed) {
   tdm_shape names = {.rank = -1};
   for (size_t i = 0; i < graph->inputs.count; i++) {
     if (!needed[graph->inputs.items[i]]) continue;
-    const tdm_shape *shape = &tdm_ir_value_at(graph, graph->inputs.items[i])->spec.shape;
+    const tdm_shape *shape = &tdm_ir_value_at(graph, graph->inputs.items[i])->spec->shape;
     if (names.rank < 0)
       first_names(&names, shape);
     else
@@ -70,8 +70,8 @@ static tdm_status check_name(const tdm_graph *graph, const char *text, tdm_dim n
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const tdm_ir_value *input = tdm_ir_value_at(graph, graph->inputs.items[i]);
     int found = 0;
-    for (int d = 0; d < input->spec.shape.rank; d++)
-      found += input->spec.shape.dims[d] == name;
+    for (int d = 0; d < input->spec->shape.rank; d++)
+      found += input->spec->shape.dims[d] == name;
     any |= found > 0;
     if (found > 1)
       return tdm_fail(TDM_INVALID_ARGUMENT, "micro-batches: input %s has %d dimensions %s",
@@ -110,7 +110,7 @@ static void make_up_feeds(const tdm_micro_batching *batching, tdm_feed_spec *fee
   const tdm_graph *source = batching->source;
   for (size_t i = 0; i < source->inputs.count; i++) {
     const tdm_ir_value *input = tdm_ir_value_at(source, source->inputs.items[i]);
-    feeds[i] = (tdm_feed_spec){.fed = true, .device = TDM_NO_DEVICE, .shape = input->spec.shape};
+    feeds[i] = (tdm_feed_spec){.fed = true, .device = TDM_NO_DEVICE, .shape = input->spec->shape};
     for (int d = 0; d < feeds[i].shape.rank; d++) {
       tdm_dim *size = &feeds[i].shape.dims[d];
       if (!tdm_dim_is_size(*size)) *size = *size == batching->batch ? CHECKED_ROWS : CHECKED_SIZE;

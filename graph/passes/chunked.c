@@ -53,13 +53,13 @@ tdm_cut tdm_chunked_cut(const tdm_chunked *chunked, size_t input) {
 tdm_shape tdm_chunked_shape(const tdm_chunked *chunked, size_t input) {
   const tdm_shape none = {.rank = -1};
   const uint32_t value = input_of(chunked, input);
-  return value ? tdm_ir_value_at(chunked->graph, value)->spec.shape : none;
+  return value ? tdm_ir_value_at(chunked->graph, value)->spec->shape : none;
 }
 
 tdm_shape tdm_chunked_output_shape(const tdm_chunked *chunked, size_t output) {
   const tdm_shape none = {.rank = -1};
   const uint32_t value = output_of(chunked, output);
-  return value ? tdm_ir_value_at(chunked->graph, value)->spec.shape : none;
+  return value ? tdm_ir_value_at(chunked->graph, value)->spec->shape : none;
 }
 
 uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t i) {
@@ -154,17 +154,17 @@ static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_
  * it, or TDM_CUT_TORN. */
 static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
   const tdm_graph *graph = chunked->graph;
-  const tdm_shape *whole = &tdm_ir_value_at(graph, value)->spec.shape;
+  const tdm_shape *whole = &tdm_ir_value_at(graph, value)->spec->shape;
   const uint32_t *versions = tdm_chunked_versions(chunked, value);
   int found = TDM_CUT_TORN;
   for (int d = 0; d < whole->rank; d++) {
     int64_t sum = 0;
     for (size_t i = 0; i < chunked->count; i++) {
-      const tdm_shape *part = &tdm_ir_value_at(graph, versions[i])->spec.shape;
+      const tdm_shape *part = &tdm_ir_value_at(graph, versions[i])->spec->shape;
       if (part->rank != whole->rank) return TDM_CUT_TORN;
       sum += part->dims[d];
     }
-    if (tdm_ir_value_at(graph, versions[0])->spec.shape.dims[d] == whole->dims[d]) continue;
+    if (tdm_ir_value_at(graph, versions[0])->spec->shape.dims[d] == whole->dims[d]) continue;
     if (found >= 0 || sum != whole->dims[d]) return TDM_CUT_TORN;
     found = d;
   }
@@ -176,7 +176,7 @@ static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
 static bool has_stretches(const tdm_chunked *chunked, uint32_t value, tdm_cut cut) {
   for (size_t i = 0; i < chunked->count; i++) {
     const uint32_t part = tdm_chunked_versions(chunked, value)[i];
-    if (tdm_ir_value_at(chunked->graph, part)->spec.shape.dims[cut.dimension] % cut.outer != 0)
+    if (tdm_ir_value_at(chunked->graph, part)->spec->shape.dims[cut.dimension] % cut.outer != 0)
       return false;
   }
   return true;
@@ -208,7 +208,7 @@ static tdm_status see_stretches(const tdm_chunked *chunked, uint32_t *part, tdm_
                                 const tdm_chunk *place) {
   tdm_graph *graph = chunked->graph;
   tdm_ir_node *node = tdm_producer(graph, *part);
-  const tdm_shape shape = tdm_ir_value_at(graph, *part)->spec.shape;
+  const tdm_shape shape = tdm_ir_value_at(graph, *part)->spec->shape;
   tdm_shape rows = tdm_stretches_of(&shape, cut), back = shape;
   rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* they may be split again */
   const tdm_insertion at = {.before = node,
@@ -245,7 +245,7 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[node->first_output];
   if (node->operation->chunk_at == 0 || cut.dimension < 0) return TDM_OK;
-  const tdm_shape whole = tdm_ir_value_at(graph, node->first_output)->spec.shape;
+  const tdm_shape whole = tdm_ir_value_at(graph, node->first_output)->spec->shape;
   const bool by_stretch = cut.outer != 1;
   if (by_stretch && !(node->operation->elementwise && node->input_count == 1))
     return tdm_fail(TDM_UNSUPPORTED, "the rows of its parts do not follow one another");
@@ -254,7 +254,7 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
                      .whole = whole.dims[cut.dimension] / cut.outer * scale};
   for (size_t i = 0; i < chunked->count; i++) {
     uint32_t *part = &tdm_chunked_versions(chunked, node->first_output)[i];
-    const int64_t rows = tdm_ir_value_at(graph, *part)->spec.shape.dims[cut.dimension] / cut.outer;
+    const int64_t rows = tdm_ir_value_at(graph, *part)->spec->shape.dims[cut.dimension] / cut.outer;
     if (by_stretch) {
       TDM_TRY(see_stretches(chunked, part, cut, &place));
     } else {
@@ -416,7 +416,7 @@ tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const td
 void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut) {
   const uint32_t value = output_of(chunked, output);
   if (!value) return;
-  const tdm_shape *shape = &tdm_ir_value_at(chunked->graph, value)->spec.shape;
+  const tdm_shape *shape = &tdm_ir_value_at(chunked->graph, value)->spec->shape;
   if (cut.dimension < shape->rank && (cut.dimension < 0 || cut.outer >= 1))
     chunked->cuts[value] = cut;
   else
@@ -430,8 +430,8 @@ void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole)
   const uint32_t value = output_of(chunked, output);
   if (!value || !whole.index) return; /* the graph has an error */
   if (tdm_ir_owns(chunked->graph, whole) &&
-      tdm_spec_may_be(&tdm_ir_value_at(chunked->graph, whole.index)->spec,
-                      &tdm_ir_value_at(chunked->graph, value)->spec))
+      tdm_spec_may_be(tdm_ir_value_at(chunked->graph, whole.index)->spec,
+                      tdm_ir_value_at(chunked->graph, value)->spec))
     tdm_chunked_join(chunked, value, whole.index);
   else
     tdm_graph_fail(chunked->graph, TDM_INVALID_ARGUMENT,

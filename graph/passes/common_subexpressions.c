@@ -53,8 +53,8 @@ static uint64_t hash_of(const tdm_ir_node *node) {
  * determines the shape. */
 static bool same_outputs(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
   for (uint32_t k = 0; k < a->output_count; k++) {
-    const tdm_spec *one = &tdm_ir_value_at(graph, a->first_output + k)->spec;
-    const tdm_spec *other = &tdm_ir_value_at(graph, b->first_output + k)->spec;
+    const tdm_spec *one = tdm_ir_value_at(graph, a->first_output + k)->spec;
+    const tdm_spec *other = tdm_ir_value_at(graph, b->first_output + k)->spec;
     if (one->dtype != other->dtype || !tdm_shape_equal(&one->shape, &other->shape)) return false;
   }
   return true;

@@ -13,7 +13,7 @@ typedef struct join_state {
 } join_state;
 
 static bool is_dense(const tdm_ir_value *value) {
-  return value->spec.format == TDM_FORMAT_DENSE && value->bytes > 0;
+  return value->spec->format == TDM_FORMAT_DENSE && value->bytes > 0;
 }
 
 /* Returns true if the parts are contiguous in the whole. */
@@ -48,7 +48,7 @@ static void join(join_state *state, tdm_ir_node *node, size_t at) {
   if (node->operation != &tdm_operation_concat) return;
   const tdm_parts_attributes *attributes = node->attributes;
   const tdm_ir_value *whole = tdm_ir_value_at(graph, node->first_output);
-  if (!is_dense(whole) || !parts_follow(&whole->spec.shape, attributes->dimension)) return;
+  if (!is_dense(whole) || !parts_follow(&whole->spec->shape, attributes->dimension)) return;
   const uint32_t *inputs = node->inputs;
   uint32_t taken = 0;
   while (taken < node->input_count && may_move(state, inputs[taken], node->device) &&

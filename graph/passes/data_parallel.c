@@ -122,7 +122,7 @@ static tdm_status find_sides(parallel_state *state) {
 /* Returns the dimension along which a value is split, or TDM_BROADCAST. */
 static int32_t dimension_of(const parallel_state *state, uint32_t value) {
   const tdm_ir_value *found = tdm_ir_value_at(state->graph, value);
-  if (found->kind == TDM_VALUE_PERSISTENT || found->spec.shape.rank == 0) return TDM_BROADCAST;
+  if (found->kind == TDM_VALUE_PERSISTENT || found->spec->shape.rank == 0) return TDM_BROADCAST;
   for (size_t i = 0; i < state->parallel_region.input_count; i++)
     if (state->parallel_region.inputs[i].value == value)
       return state->parallel_region.inputs[i].dimension;
@@ -130,7 +130,7 @@ static int32_t dimension_of(const parallel_state *state, uint32_t value) {
 }
 
 static tdm_status note_rows(parallel_state *state, uint32_t value, int32_t dimension) {
-  const int64_t rows = tdm_ir_value_at(state->graph, value)->spec.shape.dims[dimension];
+  const int64_t rows = tdm_ir_value_at(state->graph, value)->spec->shape.dims[dimension];
   if (state->rows >= 0 && state->rows != rows)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "data parallel over %s: %s has %lld rows in dimension %d, and %s has %lld",
@@ -191,8 +191,8 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
   tdm_insertion at = insertion_for(state, tdm_value_name(state->graph, value));
   at.device = whole->device;
   const uint32_t first =
-      tdm_insert(state->graph, &at, tdm_split_operation(&whole->spec.shape, dimension), &attributes,
-                 &value, 1);
+      tdm_insert(state->graph, &at, tdm_split_operation(&whole->spec->shape, dimension),
+                 &attributes, &value, 1);
   if (!first) return tdm_graph_status(state->graph);
   for (size_t r = 0; r < chunked->count; r++)
     parts[r] = first + (uint32_t)r;
@@ -293,7 +293,7 @@ static tdm_status gather(parallel_state *state, uint32_t *value) {
     gathered[*value] =
         dimension < 0 ? tdm_chunked_version(chunked, *value, 0)
                       : tdm_insert_joined(state->graph, &at,
-                                          &tdm_ir_value_at(state->graph, *value)->spec.shape,
+                                          &tdm_ir_value_at(state->graph, *value)->spec->shape,
                                           chunked->cuts[*value],
                                           tdm_chunked_versions(chunked, *value), chunked->count);
     if (!gathered[*value]) return tdm_graph_status(state->graph);

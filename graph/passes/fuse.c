@@ -7,7 +7,7 @@
 #include "graph/passes/fuse.h"
 
 static int64_t count_of(const tdm_fusing *state, uint32_t value) {
-  return tdm_shape_count(&tdm_fuse_value(state, value)->spec.shape);
+  return tdm_shape_count(&tdm_fuse_value(state, value)->spec->shape);
 }
 
 /* ---- Which nodes ----------------------------------------------------------------------------- */

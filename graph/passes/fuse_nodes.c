@@ -81,7 +81,7 @@ static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_
     describe_member(state, group, made, inputs, member);
     if (state->uses[made->first_output].inside) continue;
     outputs[node.output_count] = made->first_output;
-    specs[node.output_count++] = tdm_fuse_value(state, made->first_output)->spec;
+    specs[node.output_count++] = *tdm_fuse_value(state, made->first_output)->spec;
     member->output = (uint8_t)node.output_count;
   }
   node.operation = &tdm_operation_fused;

@@ -38,7 +38,7 @@ static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t consum
                             .role = TDM_ROLE_BOUNDARY};
   tdm_ir_node *before =
       writer->role == TDM_ROLE_UPDATE ? tdm_first_of_role(graph, TDM_ROLE_UPDATE) : writer;
-  const tdm_ir_node *made = tdm_insert_as(graph, before, &like, &value, &source.spec);
+  const tdm_ir_node *made = tdm_insert_as(graph, before, &like, &value, source.spec);
   if (!made) return TDM_OUT_OF_MEMORY;
   *out_copy = state->copies[value] = made->first_output;
   tdm_ir_value_at(graph, made->first_output)->bytes = source.bytes;

@@ -30,11 +30,11 @@ static void offered_specs(const tdm_graph *graph, const tdm_ir_node *node, tdm_s
       continue;
     }
     const tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
-    specs[k] = value->spec;
+    specs[k] = *value->spec;
     if (value->device != node->device) specs[k].format = TDM_FORMAT_DENSE;
   }
   for (uint32_t k = 0; k < node->output_count; k++)
-    specs[node->input_count + k] = tdm_ir_value_at(graph, node->first_output + k)->spec;
+    specs[node->input_count + k] = *tdm_ir_value_at(graph, node->first_output + k)->spec;
 }
 
 tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_node *node) {
@@ -58,7 +58,12 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_
   const tdm_kernel_answer *answer = &node->prepared->answer;
   for (uint32_t k = 0; k < node->output_count && k < TDM_KERNEL_FORMATS; k++) {
     tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);
-    value->spec.format = answer->output_formats[k];
+    if (value->spec->format != answer->output_formats[k]) {
+      tdm_spec spec = *value->spec;
+      spec.format = answer->output_formats[k];
+      value->spec = tdm_ir_share_spec(graph, &spec);
+      if (!value->spec) return TDM_OUT_OF_MEMORY;
+    }
     if (answer->output_bytes[k]) value->bytes = answer->output_bytes[k];
   }
   return TDM_OK;
@@ -71,7 +76,7 @@ static uint32_t known_reorder(const layout_state *state, uint32_t from, tdm_form
   while (next) {
     const reordered *known = &state->reorders.items[next - 1];
     const tdm_ir_value *to = tdm_ir_value_at(state->graph, known->to);
-    if (to->spec.format == format && to->device == on) return known->to;
+    if (to->spec->format == format && to->device == on) return known->to;
     next = known->next;
   }
   return 0;
@@ -98,7 +103,7 @@ static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, i
   const uint32_t known = known_reorder(state, from, format, on);
   if (known) return known;
   const tdm_device *device = tdm_context_device(graph->context, (size_t)on);
-  tdm_spec spec = tdm_ir_value_at(graph, from)->spec;
+  tdm_spec spec = *tdm_ir_value_at(graph, from)->spec;
   const tdm_ir_node like = {.operation = &tdm_operation_reorder,
                             .name = tdm_value_name(graph, from),
                             .kernel = tdm_context_find_kernel(graph->context, "reorder",
@@ -138,12 +143,12 @@ static uint32_t fitted(layout_state *state, uint32_t input, tdm_format wanted,
                        tdm_ir_node *reader) {
   const tdm_ir_value *value = tdm_ir_value_at(state->graph, input);
   const int16_t on = reader->device;
-  if (value->device != on && value->spec.format != TDM_FORMAT_DENSE) {
+  if (value->device != on && value->spec->format != TDM_FORMAT_DENSE) {
     input = reorder(state, input, TDM_FORMAT_DENSE, value->device, reader);
     if (!input || wanted == TDM_FORMAT_DENSE) return input;
     return reorder(state, input, wanted, on, reader);
   }
-  return value->spec.format == wanted ? input : reorder(state, input, wanted, on, reader);
+  return value->spec->format == wanted ? input : reorder(state, input, wanted, on, reader);
 }
 
 static tdm_status fit_inputs(layout_state *state, tdm_ir_node *node) {
@@ -165,7 +170,7 @@ static tdm_status lay_out(layout_state *state) {
   for (size_t i = 0; i < graph->deliveries.count; i++) {
     uint32_t *delivered = &graph->deliveries.items[i].value;
     const tdm_ir_value *value = tdm_ir_value_at(graph, *delivered);
-    if (value->spec.format == TDM_FORMAT_DENSE) continue;
+    if (value->spec->format == TDM_FORMAT_DENSE) continue;
     *delivered = reorder(state, *delivered, TDM_FORMAT_DENSE, value->device, NULL);
     if (!*delivered) return failure_of(state);
   }

@@ -105,7 +105,7 @@ static tdm_status bind_name(lowering_state *state, tdm_dim name, tdm_dim size, c
 
 static tdm_status bind_shape(lowering_state *state, const tdm_ir_value *input,
                              const tdm_feed_spec *feed) {
-  const tdm_shape *wants = &input->spec.shape;
+  const tdm_shape *wants = &input->spec->shape;
   bool fits = feed->shape.rank == wants->rank;
   for (int i = 0; fits && i < wants->rank; i++) {
     if (tdm_dim_is_named(wants->dims[i]))
@@ -156,7 +156,9 @@ static tdm_status lower_inputs(lowering_state *state) {
       const tdm_feed_spec *feed = &state->lowering->feeds[i];
       if (!feed->fed) return refuse_unfed(state, &value);
       TDM_TRY(bind_shape(state, &value, feed));
-      value.spec.shape = feed->shape;
+      tdm_spec spec = *value.spec;
+      spec.shape = feed->shape;
+      value.spec = tdm_ir_share_spec(out, &spec);
       value.device = feed->device;
       value.pinned = feed->pinned;
     }
@@ -215,7 +217,7 @@ static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *no
 static tdm_dim size_as_fed(const lowering_state *state, tdm_dim name) {
   for (size_t i = 0; i < state->source->inputs.count; i++) {
     const tdm_shape *declared =
-        &tdm_ir_value_at(state->source, state->source->inputs.items[i])->spec.shape;
+        &tdm_ir_value_at(state->source, state->source->inputs.items[i])->spec->shape;
     const tdm_feed_spec *feed = &state->lowering->feeds[i];
     for (int d = 0; feed->fed && feed->shape.rank == declared->rank && d < declared->rank; d++)
       if (declared->dims[d] == name) return feed->shape.dims[d];
@@ -277,7 +279,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
       if (!tdm_shape_is_concrete(&specs[k].shape)) return refuse_open(node, &specs[k].shape);
   } else {
     for (uint32_t k = 0; k < node->output_count; k++)
-      specs[k] = tdm_ir_value_at(state->source, node->first_output + k)->spec;
+      specs[k] = *tdm_ir_value_at(state->source, node->first_output + k)->spec;
   }
   const tdm_ir_node *made = tdm_insert_as(out, NULL, node, inputs, specs);
   if (!made) return TDM_OUT_OF_MEMORY;
@@ -289,13 +291,13 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   return TDM_OK;
 }
 
-/* Reserves capacity for the whole plan: training appends about five nodes for each described
- * one. */
+/* Reserves capacity for the whole plan: training appends about five nodes for each described one,
+ * and two values. */
 static tdm_status reserve_room(const lowering_state *state) {
   tdm_graph *out = state->out;
-  const size_t factor = state->lowering->training || state->differentiates ? 6 : 2;
-  TDM_TRY(tdm_ir_reserve_nodes(out, factor * state->source->nodes.count));
-  return tdm_ir_reserve_values(out, factor * state->source->values.count);
+  const bool grows = state->lowering->training || state->differentiates;
+  TDM_TRY(tdm_ir_reserve_nodes(out, (grows ? 6 : 2) * state->source->nodes.count));
+  return tdm_ir_reserve_values(out, (grows ? 3 : 2) * state->source->values.count);
 }
 
 /* Copies the parallel regions. Values that are not needed enter none. */

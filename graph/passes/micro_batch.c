@@ -35,7 +35,7 @@ static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimensio
                             .name = whole->name,
                             .device =
                                 whole->device == TDM_NO_DEVICE ? TDM_HOST_DEVICE : whole->device};
-  const uint32_t first = tdm_insert(graph, &at, tdm_split_operation(&whole->spec.shape, dimension),
+  const uint32_t first = tdm_insert(graph, &at, tdm_split_operation(&whole->spec->shape, dimension),
                                     &attributes, &value, 1);
   if (!first) return tdm_graph_status(graph);
   for (size_t i = 0; i < chunked->count; i++)
@@ -62,7 +62,7 @@ static tdm_status deliver(tdm_chunked *chunked, tdm_graph_delivery *delivery) {
   if (cut.dimension == TDM_CUT_TORN) return fail_torn(chunked, value);
   const tdm_insertion at = {.name = tdm_value_name(graph, value), .device = delivery->device};
   const uint32_t whole =
-      tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, value)->spec.shape, cut,
+      tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, value)->spec->shape, cut,
                         tdm_chunked_versions(chunked, value), chunked->count);
   if (!whole) return tdm_graph_status(graph);
   tdm_chunked_versions(chunked, value)[0] = whole; /* for a second delivery of the value */
@@ -227,7 +227,7 @@ static tdm_status settle_regions(tdm_chunked *chunked) {
 static int batch_dimension(const tdm_graph *source, const tdm_graph *graph, uint32_t value,
                            tdm_dim batch) {
   const uint32_t input = source->inputs.items[tdm_ir_value_at(graph, value)->binding];
-  const tdm_shape *shape = &tdm_ir_value_at(source, input)->spec.shape;
+  const tdm_shape *shape = &tdm_ir_value_at(source, input)->spec->shape;
   for (int d = 0; d < shape->rank; d++)
     if (shape->dims[d] == batch) return d;
   return -1;
@@ -267,7 +267,7 @@ static int64_t count_rows(const tdm_graph *graph, const tdm_graph *source, tdm_d
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);
     if (dimension >= 0)
-      return tdm_ir_value_at(graph, graph->inputs.items[i])->spec.shape.dims[dimension];
+      return tdm_ir_value_at(graph, graph->inputs.items[i])->spec->shape.dims[dimension];
   }
   return -1;
 }

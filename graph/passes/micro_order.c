@@ -26,7 +26,7 @@ typedef struct place_in_time {
 
 static bool makes_numbers(const tdm_graph *graph, const tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->output_count; k++)
-    if (tdm_shape_count(&tdm_ir_value_at(graph, node->first_output + k)->spec.shape) != 1)
+    if (tdm_shape_count(&tdm_ir_value_at(graph, node->first_output + k)->spec->shape) != 1)
       return false;
   return true;
 }

@@ -359,7 +359,7 @@ uint32_t tdm_insert_joined(tdm_graph *graph, const tdm_insertion *at, const tdm_
   attributes.count = (int64_t)count;
   for (size_t i = 0; i < count && cut.outer != 1; i++) {
     const tdm_ir_value *part = tdm_ir_value_at(graph, parts[i]);
-    const tdm_shape shape = tdm_stretches_of(&part->spec.shape, cut);
+    const tdm_shape shape = tdm_stretches_of(&part->spec->shape, cut);
     tdm_insertion there = *at;
     there.device = part->device;
     stretches[i] = tdm_insert_view(graph, &there, parts[i], &shape);

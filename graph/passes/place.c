@@ -206,7 +206,7 @@ tdm_status tdm_find_kernels(tdm_graph *graph) {
   TDM_EACH_NODE(graph, node) {
     if (!tdm_ir_has_kernel(node) || node->kernel) continue;
     const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
-    const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec.dtype;
+    const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec->dtype;
     node->kernel = tdm_context_find_kernel(graph->context, node->operation->name,
                                            device->ops->executes, dtype);
     if (!node->kernel)

@@ -11,7 +11,7 @@ static uint32_t join(const tdm_chunked *chunked, const tdm_insertion *at, const 
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[value];
   if (cut.dimension >= 0) {
-    const tdm_shape whole = tdm_ir_value_at(graph, value)->spec.shape;
+    const tdm_shape whole = tdm_ir_value_at(graph, value)->spec->shape;
     return tdm_insert_joined(graph, at, &whole, cut, gradients, chunked->count);
   }
   uint32_t total = gradients[0];

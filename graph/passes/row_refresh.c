@@ -90,7 +90,7 @@ static tdm_status refresh_rows(const row_state *state, uint32_t persistent, int3
 static int32_t ages_of(const row_state *state, uint32_t persistent) {
   const tdm_graph *graph = state->graph;
   const uint32_t table = graph->persistents.items[persistent].value;
-  const uint64_t rows = (uint64_t)tdm_ir_value_at(graph, table)->spec.shape.dims[0];
+  const uint64_t rows = (uint64_t)tdm_ir_value_at(graph, table)->spec->shape.dims[0];
   const uint64_t ages = rows / (2 * state->windows[persistent]);
   return ages < TDM_LOGGED_VERSIONS ? (int32_t)ages : TDM_LOGGED_VERSIONS;
 }

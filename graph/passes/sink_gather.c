@@ -15,8 +15,8 @@ static bool picks_often(const tdm_graph *graph, const tdm_ir_node *node) {
       !node->operation->picks_rows(node->attributes))
     return false;
   const uint32_t *from = node->inputs;
-  const tdm_shape *table = &tdm_ir_value_at(graph, from[0])->spec.shape;
-  const int64_t ids = tdm_shape_count(&tdm_ir_value_at(graph, from[1])->spec.shape);
+  const tdm_shape *table = &tdm_ir_value_at(graph, from[0])->spec->shape;
+  const int64_t ids = tdm_shape_count(&tdm_ir_value_at(graph, from[1])->spec->shape);
   return ids / LEAST_GAIN >= table->dims[0];
 }
 
@@ -47,9 +47,12 @@ static tdm_status exchange(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *pic
   tdm_set_input(graph, node, 0, pick->inputs[0]);
   tdm_set_input(graph, pick, 0, made);
   tdm_ir_value *rows = tdm_ir_value_at(graph, made);
+  tdm_spec spec;
   TDM_TRY(tdm_ir_infer(graph, node->operation, node->name, node->attributes, node->inputs,
-                       node->input_count, &rows->spec));
-  rows->bytes = (uint64_t)tdm_shape_bytes(&rows->spec.shape, rows->spec.dtype);
+                       node->input_count, &spec));
+  rows->spec = tdm_ir_share_spec(graph, &spec);
+  if (!rows->spec) return TDM_OUT_OF_MEMORY;
+  rows->bytes = (uint64_t)tdm_shape_bytes(&rows->spec->shape, rows->spec->dtype);
   tdm_settle_outputs(graph, node);
   tdm_move_node(graph, pick, node->next);
   return TDM_OK;

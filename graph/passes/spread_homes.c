@@ -17,7 +17,7 @@ typedef struct spreading {
 } spreading;
 
 static uint64_t bytes_of(const spreading *state, size_t parameter) {
-  const tdm_spec *spec = &tdm_ir_value_at(state->graph, state->parameters[parameter])->spec;
+  const tdm_spec *spec = tdm_ir_value_at(state->graph, state->parameters[parameter])->spec;
   return (uint64_t)tdm_shape_bytes(&spec->shape, spec->dtype);
 }
 

@@ -101,7 +101,7 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
                             .device = device,
                             .role = (uint8_t)role,
                             .hop = (uint8_t)hop};
-  const tdm_ir_node *node = tdm_insert_as(graph, state->before, &like, &from, &source->spec);
+  const tdm_ir_node *node = tdm_insert_as(graph, state->before, &like, &from, source->spec);
   if (!node) return TDM_OUT_OF_MEMORY;
   *out_copy = node->first_output;
   tdm_ir_value_at(graph, *out_copy)->bytes = source->bytes;
@@ -181,7 +181,8 @@ static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint8_t 
   tdm_graph *graph = state->graph;
   uint32_t *bucket = &state->buckets[device * TDM_BUCKETS + number];
   if (!*bucket) {
-    const tdm_ir_value value = {.spec = {.dtype = TDM_UINT8}, .device = device};
+    static const tdm_spec spec = {.dtype = TDM_UINT8};
+    const tdm_ir_value value = {.spec = &spec, .device = device};
     *bucket = tdm_ir_add_value(graph, &value);
     if (!*bucket) return TDM_OUT_OF_MEMORY;
   }

@@ -358,7 +358,7 @@ static tdm_status emit_all_reduce(const emit_state *state, const tdm_ir_node *no
   command->kind = TDM_COMMAND_ALL_REDUCE;
   command->message = (tdm_message){.plan = plan->digest,
                                    .number = (uint32_t)attributes->number,
-                                   .dtype = value->spec.dtype,
+                                   .dtype = value->spec->dtype,
                                    .at = operand_for(state, node->first_output),
                                    .bytes = value->bytes};
   tdm_group *group;

@@ -185,7 +185,7 @@ tdm_status tdm_pass_emit(tdm_plan *plan) TDM_WARN_UNUSED;
 
 /* Returns how many rows an update of the plan logs: at least 1, as an update of none is logged. */
 static inline uint64_t tdm_plan_logged_rows(const tdm_plan *plan, const tdm_graph_log *log) {
-  const int64_t rows = tdm_ir_value_at(&plan->graph, log->value)->spec.shape.dims[0];
+  const int64_t rows = tdm_ir_value_at(&plan->graph, log->value)->spec->shape.dims[0];
   return rows > 0 ? (uint64_t)rows : 1;
 }
 /* Finds or creates the plan's entries, logs and derived copies in the store (plan_bind.c). */

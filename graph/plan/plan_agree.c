@@ -67,7 +67,7 @@ static uint64_t hash_node(const tdm_graph *graph, const tdm_ir_node *node, const
     const tdm_ir_value *output = tdm_ir_value_at(graph, node->first_output + k);
     hash = tdm_hash_mix(hash, output->bytes);
     hash = tdm_hash_mix(hash, output->offset);
-    hash = tdm_hash_mix(hash, (uint64_t)output->spec.dtype << 8 | (uint64_t)output->spec.format);
+    hash = tdm_hash_mix(hash, (uint64_t)output->spec->dtype << 8 | (uint64_t)output->spec->format);
   }
   return hash;
 }
@@ -88,7 +88,7 @@ static uint64_t hash_numbers(const tdm_graph *graph) {
 
 static void write_node(const tdm_graph *graph, const tdm_ir_node *node, char *text) {
   char shape[TDM_SHAPE_TEXT];
-  const tdm_spec *spec = &tdm_ir_value_at(graph, node->first_output)->spec;
+  const tdm_spec *spec = tdm_ir_value_at(graph, node->first_output)->spec;
   (void)snprintf(text, LINE_TEXT, "%.80s: %s, %s %s, on %s", node->name,
                  node->operation ? node->operation->name : "transfer", tdm_dtype_name(spec->dtype),
                  tdm_shape_text(&spec->shape, shape, sizeof shape),

@@ -15,7 +15,7 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
       plan->entries[i] = request->bound[persistent->origin];
       continue;
     }
-    TDM_TRY(tdm_store_bind(binding, persistent, &value->spec,
+    TDM_TRY(tdm_store_bind(binding, persistent, value->spec,
                            tdm_context_device(graph->context, (size_t)value->device), request->seed,
                            &plan->entries[i]));
   }

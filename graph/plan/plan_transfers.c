@@ -113,7 +113,7 @@ static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node)
     const uint32_t index = operand_at(graph, node, i);
     if (index == 0) continue;
     const tdm_ir_value *value = tdm_ir_value_at(graph, index);
-    const tdm_dtype dtype = value->spec.dtype;
+    const tdm_dtype dtype = value->spec->dtype;
     has_ids = has_ids || (i < node->input_count && (dtype == TDM_INT32 || dtype == TDM_INT64));
     const bool is_own = value->kind == TDM_VALUE_NODE || value->kind == TDM_VALUE_INPUT;
     if (is_own && value->bytes > most) most = value->bytes;

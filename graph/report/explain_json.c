@@ -49,8 +49,8 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   if (node->collective)
     tdm_json_put_string(json, "sum", tdm_collective_name((tdm_collective)node->collective));
   tdm_json_put_string(json, "device", tdm_explain_device(plan, node->device));
-  tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec.dtype));
-  put_shape(json, &value->spec.shape);
+  tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec->dtype));
+  put_shape(json, &value->spec->shape);
   tdm_json_put_integer(json, "output_bytes", (int64_t)value->bytes);
   put_values(json, node);
   if (tdm_reads_in_place(&plan->graph, node, 1)) {

@@ -164,7 +164,7 @@ static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out)
     print_transfer(plan, node, out);
     return;
   }
-  const tdm_spec *spec = &tdm_ir_value_at(&plan->graph, node->first_output)->spec;
+  const tdm_spec *spec = tdm_ir_value_at(&plan->graph, node->first_output)->spec;
   fprintf(out, "%-18s %s%s, ", tdm_explain_action(node), node->name,
           roles[node->role] ? roles[node->role] : "");
   if (*tdm_explain_members(node, members)) fprintf(out, "of %s, ", members);

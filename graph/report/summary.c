@@ -52,7 +52,7 @@ static int64_t count_parameters(summary *it, const tdm_ir_node *node) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, index);
     if (!index || value->kind != TDM_VALUE_PERSISTENT || it->counted[index]) continue;
     it->counted[index] = true;
-    if (value->trainable) sum += tdm_shape_count(&value->spec.shape);
+    if (value->trainable) sum += tdm_shape_count(&value->spec->shape);
   }
   return sum;
 }
@@ -176,7 +176,7 @@ static const char *const titles[COLUMNS] = {"layer",      "device", "output",
                                             "parameters", "bytes",  "time"};
 
 static void put_row(const summary *it, const row *of, cells text) {
-  const tdm_spec spec = tdm_ir_value_at(&it->lowered, of->last->first_output)->spec;
+  const tdm_spec spec = *tdm_ir_value_at(&it->lowered, of->last->first_output)->spec;
   const tdm_ir_node *described = tdm_ir_node_at(it->source->graph, of->last->described);
   char shape[TDM_SHAPE_TEXT];
   (void)snprintf(text[0], sizeof text[0], "%s (%s)", of->first->name, described->operation->name);

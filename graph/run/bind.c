@@ -72,7 +72,8 @@ static tdm_status bind_outputs(tdm_run_state *run) {
     TDM_TRY(take_output(run, device, partner, value->bytes, &storage));
     tdm_status status = partner ? tdm_run_check_pinned(run, &storage->memory) : TDM_OK;
     if (status == TDM_OK)
-      status = tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);
+      status =
+          tdm_tensor_over(storage, 0, value->spec->dtype, &value->spec->shape, &run->outputs[i]);
     run->flight.bases[plan->layout.deliveries + i] = storage->memory.address;
     tdm_storage_release(storage); /* now owned by the tensor */
     if (status != TDM_OK) return status;

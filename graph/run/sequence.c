@@ -81,10 +81,11 @@ static tdm_status make_values(tdm_sequence *sequence) {
     const tdm_ir_value *value = kept_at(sequence, k);
     const char *device =
         tdm_context_device(session->context, (size_t)session->kept_devices[k])->name;
-    sequence->feeds[k] = (tdm_feed){
-        .name = value->name,
-        .tensor = tdm_tensor_zeros(session->context, device, value->spec.dtype, value->spec.shape),
-        .handed_over = true};
+    sequence->feeds[k] =
+        (tdm_feed){.name = value->name,
+                   .tensor = tdm_tensor_zeros(session->context, device, value->spec->dtype,
+                                              value->spec->shape),
+                   .handed_over = true};
     if (!sequence->feeds[k].tensor) return TDM_OUT_OF_MEMORY;
   }
   return TDM_OK;

@@ -194,7 +194,7 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];
     const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
     session->everywhere[persistent->origin] = persistent->is_updated_everywhere;
-    status = tdm_store_bind(&binding, persistent, &value->spec,
+    status = tdm_store_bind(&binding, persistent, value->spec,
                             tdm_context_device(session->context, (size_t)value->device),
                             atomic_load(&session->seed), &session->bound[persistent->origin]);
   }

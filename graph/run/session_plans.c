@@ -37,9 +37,9 @@ static tdm_status check_feed(const tdm_session *session, size_t index, const tdm
                     input->name);
   if (feed->tensor->storage->context != session->context)
     return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is a tensor of another context", input->name);
-  if (feed->tensor->dtype != input->spec.dtype)
+  if (feed->tensor->dtype != input->spec->dtype)
     return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is %s and was fed %s", input->name,
-                    tdm_dtype_name(input->spec.dtype), tdm_dtype_name(feed->tensor->dtype));
+                    tdm_dtype_name(input->spec->dtype), tdm_dtype_name(feed->tensor->dtype));
   if (session->feed_specs[index].fed)
     return tdm_fail(TDM_INVALID_ARGUMENT, "input %s was fed twice", input->name);
   return TDM_OK;
@@ -52,7 +52,7 @@ static void read_kept(tdm_session *session, tdm_sequence *sequence) {
     const tdm_ir_value *input = tdm_ir_value_at(graph, graph->kepts.items[k].value);
     session->fed[input->binding] = tdm_sequence_feed(sequence, k);
     session->feed_specs[input->binding] = (tdm_feed_spec){
-        .fed = true, .device = session->kept_devices[k], .shape = input->spec.shape};
+        .fed = true, .device = session->kept_devices[k], .shape = input->spec->shape};
   }
 }
 

@@ -107,12 +107,12 @@ static void count_traffic(const look_up *self, tdm_shard_traffic *traffic) {
   const tdm_ir_value *ids = tdm_ir_value_at(self->graph, self->node->inputs[1]);
   const uint64_t count = (uint64_t)self->count;
   const uint64_t rows =
-      count * (uint64_t)table->spec.shape.dims[1] * tdm_dtype_bytes(table->spec.dtype);
+      count * (uint64_t)table->spec->shape.dims[1] * tdm_dtype_bytes(table->spec->dtype);
   traffic->look_ups++;
   traffic->padded_bytes += ((uint64_t)self->sharding->count - 1) * rows;
   for (size_t k = 0; k < self->sharding->count; k++) {
     if (home_of(self, k) == self->node->device) continue;
-    traffic->id_bytes += count * tdm_dtype_bytes(ids->spec.dtype);
+    traffic->id_bytes += count * tdm_dtype_bytes(ids->spec->dtype);
     traffic->row_bytes += rows;
   }
 }
@@ -139,15 +139,20 @@ static const tdm_sharding *sharding_of(const tdm_graph *graph, uint32_t table) {
 }
 
 /* Replaces the value of the whole table, which has no readers left, by its first shard. */
-static void become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
+static tdm_status become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
   tdm_ir_value *value = tdm_ir_value_at(graph, sharding->table);
   tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
-  if (sharding->count == 1) return;
-  persistent->shard = (tdm_table_shard){
-      .table = persistent->name, .table_rows = value->spec.shape.dims[0], .count = sharding->count};
+  if (sharding->count == 1) return TDM_OK;
+  persistent->shard = (tdm_table_shard){.table = persistent->name,
+                                        .table_rows = value->spec->shape.dims[0],
+                                        .count = sharding->count};
   persistent->name = value->name = sharding->first_name;
-  value->spec.shape.dims[0] = sharding->rows[0];
-  value->bytes = (uint64_t)tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
+  tdm_spec spec = *value->spec;
+  spec.shape.dims[0] = sharding->rows[0];
+  value->spec = tdm_ir_share_spec(graph, &spec);
+  if (!value->spec) return TDM_OUT_OF_MEMORY;
+  value->bytes = (uint64_t)tdm_shape_bytes(&spec.shape, spec.dtype);
+  return TDM_OK;
 }
 
 /* ---- Parameters in pieces ---- */
@@ -210,7 +215,7 @@ static tdm_status gather_wholes(tdm_graph *graph, bool deterministic, tdm_shard_
   gathering self = {.graph = graph, .any_device = deterministic};
   for (size_t i = 0; i < graph->shardings.count; i++) {
     if (!graph->shardings.items[i].is_gathered) continue;
-    become_first_shard(graph, &graph->shardings.items[i]);
+    TDM_TRY(become_first_shard(graph, &graph->shardings.items[i]));
     traffic->gathered++;
   }
   if (traffic->gathered == 0) return TDM_OK;
@@ -260,7 +265,7 @@ static tdm_status rewrite(tdm_graph *graph, tdm_ir_node *node, tdm_shard_traffic
                   .sharding = sharding,
                   .node = node,
                   .rules = node->operation->look_up,
-                  .count = tdm_shape_count(&tdm_ir_value_at(graph, node->inputs[1])->spec.shape)};
+                  .count = tdm_shape_count(&tdm_ir_value_at(graph, node->inputs[1])->spec->shape)};
   memcpy(&self.table, node->attributes, sizeof self.table);
   return look_up_rows(&self, traffic);
 }
@@ -275,6 +280,6 @@ tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, tdm_shard_traffi
   }
   for (size_t i = 0; i < graph->shardings.count; i++)
     if (!graph->shardings.items[i].is_gathered)
-      become_first_shard(graph, &graph->shardings.items[i]);
+      TDM_TRY(become_first_shard(graph, &graph->shardings.items[i]));
   return TDM_OK;
 }

@@ -39,8 +39,9 @@ static int begin(void **unused) {
   (void)unused;
   assert_ok(tdm_graph_init(&graph, context));
   for (uint32_t v = 1; v < VALUES; v++) {
-    tdm_ir_value value = {.spec = specs[v], .kind = TDM_VALUE_INPUT};
-    if (v == MORE) value.spec.shape.dims[0] = TDM_DIM("n");
+    tdm_spec spec = specs[v];
+    if (v == MORE) spec.shape.dims[0] = TDM_DIM("n");
+    const tdm_ir_value value = {.spec = tdm_ir_share_spec(&graph, &spec), .kind = TDM_VALUE_INPUT};
     assert_int_equal(tdm_ir_add_value(&graph, &value), v);
   }
   memset(heads, 0, sizeof heads);

@@ -29,11 +29,9 @@ static int end_group(void **unused) {
 static int begin_graph(void **unused) {
   (void)unused;
   assert_ok(tdm_graph_init(&graph, context));
-  x = tdm_ir_add_value(&graph,
-                       &(tdm_ir_value){.spec = {.dtype = TDM_FLOAT32, .shape = tdm_shape_of(1, 4)},
-                                       .bytes = 16,
-                                       .kind = TDM_VALUE_INPUT,
-                                       .name = "x"});
+  static const tdm_spec four = {.dtype = TDM_FLOAT32, .shape = {1, {4}}};
+  const tdm_ir_value fed = {.spec = &four, .bytes = 16, .kind = TDM_VALUE_INPUT, .name = "x"};
+  x = tdm_ir_add_value(&graph, &fed);
   assert_int_not_equal(x, 0);
   order_count = 0;
   return 0;
@@ -128,7 +126,7 @@ static void a_node_stands_where_it_is_inserted_and_as_what(void **unused) {
   assert_int_equal(node->micro, 3);
   assert_ptr_equal(tdm_first_of_role(&graph, TDM_ROLE_GRADIENT), node);
   assert_null(tdm_first_of_role(&graph, TDM_ROLE_UPDATE));
-  const tdm_shape shape = tdm_ir_value_at(&graph, made)->spec.shape;
+  const tdm_shape shape = tdm_ir_value_at(&graph, made)->spec->shape;
   assert_true(shape.rank == 1 && shape.dims[0] == 4);
 }
 

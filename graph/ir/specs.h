@@ -1,0 +1,24 @@
+/* Specs of values. Most values of a graph have one of few specs, so equal specs share memory:
+ * values stay small, and planning of large graphs reads less memory. */
+#ifndef TANDEM_GRAPH_IR_SPECS_H
+#define TANDEM_GRAPH_IR_SPECS_H
+
+#include "core/hash.h"
+#include "devices/kernels.h"
+#include "tandem/graph/graph.h"
+
+static inline uint64_t tdm_spec_hash(const tdm_spec *spec, uint64_t hash) {
+  hash = tdm_hash_mix(hash, (uint64_t)spec->dtype << 40 | (uint64_t)spec->format << 8 |
+                                (uint64_t)(uint32_t)spec->shape.rank);
+  for (int i = 0; i < spec->shape.rank; i++)
+    hash = tdm_hash_mix(hash, (uint64_t)spec->shape.dims[i]);
+  return hash;
+}
+static inline bool tdm_spec_equal(const tdm_spec *a, const tdm_spec *b) {
+  return a->dtype == b->dtype && a->format == b->format && tdm_shape_equal(&a->shape, &b->shape);
+}
+/* Returns an equal spec in memory of the graph, which values of the graph may share, or NULL if
+ * memory is exhausted. */
+const tdm_spec *tdm_ir_share_spec(tdm_graph *graph, const tdm_spec *spec);
+
+#endif

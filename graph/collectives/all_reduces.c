@@ -199,7 +199,7 @@ static uint32_t insert_all_reduce(tdm_graph *graph, const bucket *made, const td
   const uint32_t sum = tdm_insert(graph, at, &tdm_operation_all_reduce, &attributes, &value, 1);
   if (!sum) return 0;
   tdm_producer(graph, sum)->sum_role = TDM_SUM_ALL_REDUCE;
-  tdm_producer(graph, sum)->collective = TDM_COLLECTIVE_ALL_REDUCE;
+  tdm_producer(graph, sum)->sum.collective = TDM_COLLECTIVE_ALL_REDUCE;
   return sum;
 }
 

@@ -52,8 +52,8 @@ uint32_t tdm_sum_add(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *s
   if (!made) return 0;
   tdm_ir_node *node = tdm_producer(graph, made);
   node->sum_role = TDM_SUM_ADD;
-  node->collective = (uint8_t)sum->algorithm;
-  node->bucket = (uint8_t)(bucket % TDM_BUCKETS);
+  node->sum.collective = (uint8_t)sum->algorithm;
+  node->sum.bucket = (uint8_t)(bucket % TDM_BUCKETS);
   return made;
 }
 

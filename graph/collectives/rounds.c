@@ -41,7 +41,7 @@ static bool adds_beside(const tdm_graph *graph, int16_t device) {
 /* Puts an addition of a round, which waits for a link, on the queue for sums if there is one, so
  * that no kernel waits for it. 0: failure. */
 static uint32_t put_beside(tdm_graph *graph, uint32_t made) {
-  if (made) tdm_producer(graph, made)->beside = true;
+  if (made) tdm_producer(graph, made)->sum.beside = true;
   return made;
 }
 
@@ -100,8 +100,8 @@ static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum
   if (!view) return 0;
   tdm_ir_node *node = tdm_producer(graph, view);
   node->sum_role = TDM_SUM_RECEIVE;
-  node->collective = (uint8_t)sum->algorithm;
-  node->bucket = (uint8_t)number_of(bucket);
+  node->sum.collective = (uint8_t)sum->algorithm;
+  node->sum.bucket = (uint8_t)number_of(bucket);
   return view;
 }
 

@@ -241,7 +241,7 @@ void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
   if (!found)
     tdm_graph_fail_message(graph, TDM_UNAVAILABLE);
   else if (producer)
-    tdm_ir_node_at(graph, producer)->wanted_device = found;
+    tdm_ir_node_at(graph, producer)->wanted = tdm_wanted(found);
   else
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: inputs and parameters follow their consumer",
                    tdm_ir_value_at(graph, index)->name);
@@ -422,7 +422,7 @@ static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const 
  * call. */
 static tdm_insertion insertion_for(const tdm_graph *graph, const char *path) {
   tdm_insertion at = {.device = TDM_NO_DEVICE,
-                      .wanted_device = graph->scopes[graph->scope_depth].device,
+                      .wanted = tdm_wanted(graph->scopes[graph->scope_depth].device),
                       .evaluates = graph->scopes[graph->scope_depth].evaluates};
   if (graph->lent) at = *graph->lent;
   at.name = path;

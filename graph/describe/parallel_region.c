@@ -127,7 +127,7 @@ typedef struct region_counts {
 
 static void count_nodes(const tdm_graph *graph, const bool *members, const region_counts *counts) {
   TDM_EACH_NODE(graph, node) {
-    for (uint16_t w = node->parallel_region;; w = graph->parallel_regions.items[w].parent) {
+    for (uint16_t w = node->part.parallel_region;; w = graph->parallel_regions.items[w].parent) {
       counts->nodes[w]++;
       counts->shared[w] += members[node->index];
       if (w == 0) break;
@@ -168,11 +168,11 @@ static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region
   graph->parallel_regions.items[parallel_region].parent = parent;
   TDM_EACH_NODE(graph, node) {
     if (!members[node->index]) continue;
-    if (node->parallel_region == parent) {
-      node->parallel_region = parallel_region;
+    if (node->part.parallel_region == parent) {
+      node->part.parallel_region = parallel_region;
       continue;
     }
-    uint16_t outermost = node->parallel_region;
+    uint16_t outermost = node->part.parallel_region;
     while (outermost != parallel_region &&
            graph->parallel_regions.items[outermost].parent != parent)
       outermost = graph->parallel_regions.items[outermost].parent;

@@ -63,7 +63,8 @@ static void print_node(FILE *out, const tdm_graph *graph, const tdm_ir_node *nod
   indent(out, depth);
   fprintf(out, "(%s): %s -> %s %s", node->name + scope_length(node->name), node->operation->name,
           tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, shape, sizeof shape));
-  if (node->wanted_device) fprintf(out, ", on %s", node->wanted_device->name);
+  if (node->wanted)
+    fprintf(out, ", on %s", tdm_context_device(graph->context, node->wanted - 1u)->name);
   if (parameters > 0)
     fprintf(out, ", %" PRId64 " parameter%s", parameters, parameters == 1 ? "" : "s");
   fputc('\n', out);

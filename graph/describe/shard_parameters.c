@@ -51,7 +51,7 @@ static bool is_free(const sharder *self, uint32_t index) {
 
 static void list_parameters(sharder *self, uint16_t region) {
   TDM_EACH_NODE(self->graph, node) {
-    if (!tdm_is_in_region(self->graph, node->parallel_region, region)) continue;
+    if (!tdm_is_in_region(self->graph, node->part.parallel_region, region)) continue;
     for (uint32_t k = 0; k < node->input_count; k++) {
       const tdm_ir_value *value = tdm_ir_value_at(self->graph, node->inputs[k]);
       if (!is_free(self, node->inputs[k]) || self->is_listed[value->binding]) continue;

@@ -86,7 +86,7 @@ static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t v
   size_t count = 0;
   for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
     const tdm_adjoint *adjoint = &walk->rule.adjoints.items[i];
-    if (!same_term(walk, adjoint, term) || adjoint->micro != at->micro) continue;
+    if (!same_term(walk, adjoint, term) || adjoint->micro != at->part.micro) continue;
     latest = *adjoint;
     count++;
   }
@@ -95,7 +95,7 @@ static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t v
   size_t used = 0;
   for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
     const tdm_adjoint adjoint = walk->rule.adjoints.items[i];
-    if (!same_term(walk, &adjoint, term) || adjoint.micro != at->micro) continue;
+    if (!same_term(walk, &adjoint, term) || adjoint.micro != at->part.micro) continue;
     if (used == TDM_COUNT_OF(batch)) {
       batch[0] = sum_dense(graph, at, batch, used);
       used = 1;

@@ -31,8 +31,9 @@ void tdm_mark_asked(tdm_walk *walk) {
 /* Inserts the view, which replaces the node and takes its value. */
 static tdm_status answer(tdm_walk *walk, tdm_ir_node *node, uint32_t dense) {
   tdm_graph *graph = walk->rule.graph;
-  tdm_insertion at = tdm_adjoint_insertion(walk->before, node->name, node->device, node->micro);
-  at.replica = node->replica;
+  tdm_insertion at =
+      tdm_adjoint_insertion(walk->before, node->name, node->device, node->part.micro);
+  at.part.replica = node->part.replica;
   const uint32_t made = tdm_insert(graph, &at, &tdm_operation_gradient_view, NULL, &dense, 1);
   if (!made) return tdm_graph_status(graph);
   tdm_ir_node *view = tdm_producer(graph, made);

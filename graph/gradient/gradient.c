@@ -129,8 +129,9 @@ static tdm_status visit(tdm_walk *walk, const tdm_ir_node *node) {
   TDM_TRY(sum_outputs(walk, node, &flows));
   if (!flows) return TDM_OK;
   if (node->role == TDM_ROLE_GRADIENT) return refuse_again(node);
-  tdm_insertion at = tdm_adjoint_insertion(walk->before, node->name, node->device, node->micro);
-  at.replica = node->replica;
+  tdm_insertion at =
+      tdm_adjoint_insertion(walk->before, node->name, node->device, node->part.micro);
+  at.part.replica = node->part.replica;
   walk->rule.node = node;
   tdm_lend_insertion(walk->rule.graph, &at);
   const tdm_status status = apply(&walk->rule, node->operation);

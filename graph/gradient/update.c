@@ -184,7 +184,8 @@ typedef struct persisting {
  * changed both orders, and of two nodes that share a state the later one determines its value. */
 static int compare_persisting(const void *one, const void *other) {
   const persisting *a = one, *b = other;
-  if (a->node->micro != b->node->micro) return a->node->micro < b->node->micro ? -1 : 1;
+  if (a->node->part.micro != b->node->part.micro)
+    return a->node->part.micro < b->node->part.micro ? -1 : 1;
   if (a->node->described != b->node->described)
     return a->node->described < b->node->described ? -1 : 1;
   return a->place < b->place ? -1 : a->place > b->place;

@@ -37,7 +37,7 @@ static inline tdm_insertion tdm_adjoint_insertion(tdm_ir_node *before, const cha
   return (tdm_insertion){.before = before,
                          .name = name,
                          .device = device,
-                         .micro = (uint16_t)micro,
+                         .part.micro = (uint16_t)micro,
                          .role = TDM_ROLE_GRADIENT};
 }
 

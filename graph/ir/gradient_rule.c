@@ -75,8 +75,8 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint
     gradient->status = TDM_ARRAY_RESERVE(gradient->graph, &gradient->adjoints, 1);
   if (gradient->status != TDM_OK) return;
   adjoint.device = gradient->node->device;
-  adjoint.replica = gradient->node->replica;
-  adjoint.micro = gradient->node->micro;
+  adjoint.replica = gradient->node->part.replica;
+  adjoint.micro = gradient->node->part.micro;
   adjoint.next = gradient->heads[value]; /* consumers are visited from last to first */
   gradient->heads[value] = (uint32_t)gradient->adjoints.count;
   gradient->adjoints.items[gradient->adjoints.count++] = adjoint;
@@ -123,5 +123,5 @@ void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows,
 }
 
 int tdm_gradient_micro_batch(const tdm_gradient *gradient) {
-  return gradient ? gradient->node->micro : 0;
+  return gradient ? gradient->node->part.micro : 0;
 }

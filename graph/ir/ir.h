@@ -67,39 +67,60 @@ typedef enum tdm_sum_role {
   TDM_SUM_ALL_REDUCE /* one of several nodes that compute the same sum together */
 } tdm_sum_role;
 
+/* The part of a divided computation that a node computes. */
+typedef struct tdm_node_part {
+  uint16_t parallel_region; /* innermost parallel region of the node; 0: none */
+  uint16_t replica;         /* 1 + index of its replica in a parallel region; 0: none */
+  uint16_t micro;           /* 1 + index of its micro-batch; 0: whole batch */
+} tdm_node_part;
+
+/* Properties of a copy between devices. */
+typedef struct tdm_node_transfer {
+  uint32_t consumer; /* first node that requires the copy; 0: the caller */
+  uint8_t hop;       /* index in its route, from 0 */
+  bool pushed;       /* on the compute queue of the source device */
+} tdm_node_transfer;
+
+/* Properties of a node of a sum over devices. */
+typedef struct tdm_node_sum {
+  uint8_t collective; /* additions: tdm_collective; 0: none */
+  uint8_t bucket;     /* additions: index of the device's bucket that receives */
+  bool beside;        /* on the device's queue for sums, if it has one */
+} tdm_node_sum;
+
 typedef struct tdm_ir_node {
   const tdm_operation *operation; /* NULL for transfers, which are copies */
   const void *attributes;
-  const char *name;                /* path; a backward node has that of its forward node */
-  const tdm_device *wanted_device; /* device of the scope or of the call; NULL: none */
-  const tdm_kernel *kernel;
-  const tdm_prepared *prepared;
+  const char *name;             /* path; a backward node has that of its forward node */
+  const tdm_prepared *prepared; /* its kernel, from the pass `layout` on; NULL: it has none */
   const uint32_t *inputs;       /* (input_count) value indices, 0: absent; set by tdm_set_input */
   struct tdm_ir_node *previous; /* plan order; NULL if first, or not in it */
   struct tdm_ir_node *next;
   uint32_t index; /* index of this node */
   uint32_t first_output;
-  uint16_t input_count;
-  uint16_t output_count;
-  int16_t device;
-  uint8_t role;
-  bool joined : 1;          /* a concatenation whose inputs are in its output's memory: no step */
-  bool pushed : 1;          /* transfers: on the compute queue of the source device */
-  bool beside : 1;          /* kernels: on the device's queue for sums, if it has one */
-  bool later_replica : 1;   /* not in the first replica of some parallel region */
-  bool evaluates : 1;       /* in an evaluation scope: same computation in training */
-  uint8_t sum_role : 3;     /* tdm_sum_role */
-  uint8_t hop;              /* transfers: index in its route, from 0 */
-  uint8_t collective;       /* additions of a sum over devices: tdm_collective; 0: none */
-  uint8_t bucket;           /* the same: index of the device's bucket that receives */
-  uint8_t update_group;     /* selects the learning rate (graph/describe/update_groups.h) */
-  uint16_t parallel_region; /* innermost parallel region of the node; 0: none */
-  uint16_t replica;         /* 1 + index of its replica in a parallel region; 0: none */
-  uint16_t micro;           /* 1 + index of its micro-batch; 0: whole batch */
-  uint32_t consumer;        /* transfers: first node that requires the copy; 0: the caller */
-  uint32_t condition;       /* 1 + index of the row condition of its execution; 0: none */
+  uint32_t condition; /* 1 + index of the row condition of its execution; 0: none */
   uint32_t described; /* node of the user's graph that it computes at least in part; 0: none */
+  union {
+    tdm_node_transfer transfer; /* operation is NULL */
+    tdm_node_sum sum;           /* others */
+  };
+  tdm_node_part part;
+  int16_t device;
+  uint16_t wanted; /* 1 + context index of the device of its scope or call; 0: none */
+  uint8_t input_count;
+  uint8_t output_count;
+  uint8_t role;           /* tdm_node_role */
+  uint8_t update_group;   /* selects the learning rate (graph/describe/update_groups.h) */
+  bool joined : 1;        /* a concatenation whose inputs are in its output's memory: no step */
+  bool later_replica : 1; /* not in the first replica of some parallel region */
+  bool evaluates : 1;     /* in an evaluation scope: same computation in training */
+  uint8_t sum_role : 3;   /* tdm_sum_role */
 } tdm_ir_node;
+
+/* Returns the member `wanted` of a node for a device, or for none (NULL). */
+static inline uint16_t tdm_wanted(const tdm_device *device) {
+  return device ? (uint16_t)(device->context_index + 1) : 0;
+}
 
 /* The linked list of live nodes. */
 typedef struct tdm_node_order {
@@ -356,6 +377,10 @@ static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
 }
 static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node);
 static inline bool tdm_ir_is_share(const tdm_ir_node *node);
+/* Returns the algorithm (tdm_collective) of the sum over devices to which the node adds, or 0. */
+static inline uint8_t tdm_ir_collective(const tdm_ir_node *node) {
+  return node->operation ? node->sum.collective : 0;
+}
 /* Returns true if a kernel executes the node. */
 static inline bool tdm_ir_has_kernel(const tdm_ir_node *node) {
   return node->operation && !node->operation->is_view && !tdm_ir_is_all_reduce(node) &&

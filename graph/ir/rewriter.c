@@ -196,14 +196,12 @@ uint32_t tdm_insert(tdm_graph *graph, const tdm_insertion *at, const tdm_operati
                             .attributes =
                                 tdm_ir_copy_bytes(graph, attributes, operation->attribute_bytes),
                             .name = at->name,
-                            .wanted_device = at->wanted_device,
-                            .input_count = (uint16_t)input_count,
-                            .output_count = (uint16_t)tdm_ir_output_count(operation, attributes),
+                            .wanted = at->wanted,
+                            .input_count = (uint8_t)input_count,
+                            .output_count = (uint8_t)tdm_ir_output_count(operation, attributes),
                             .device = at->device,
                             .role = at->role,
-                            .parallel_region = at->parallel_region,
-                            .replica = at->replica,
-                            .micro = at->micro,
+                            .part = at->part,
                             .update_group = at->update_group,
                             .evaluates = at->evaluates,
                             .described = at->described};

@@ -12,18 +12,16 @@
 
 /* Where a node is inserted, and with which properties. */
 typedef struct tdm_insertion {
-  tdm_ir_node *before;             /* inserted directly before this node; NULL: last */
-  const char *name;                /* path of the node that it belongs to; outlives the graph */
-  const tdm_device *wanted_device; /* as in tdm_ir_node */
-  int16_t device;                  /* or TDM_NO_DEVICE */
-  uint16_t parallel_region;
-  uint16_t replica; /* as in tdm_ir_node */
-  uint16_t micro;
-  uint8_t role; /* tdm_node_role */
+  tdm_ir_node *before; /* inserted directly before this node; NULL: last */
+  const char *name;    /* path of the node that it belongs to; outlives the graph */
+  int16_t device;      /* or TDM_NO_DEVICE */
+  uint16_t wanted;     /* as in tdm_ir_node, like the following */
+  tdm_node_part part;
+  uint8_t role;
   uint8_t update_group;
-  uint32_t described; /* as in tdm_ir_node */
-  bool updates;       /* the node may overwrite persistent values */
-  bool evaluates;     /* as in tdm_ir_node */
+  uint32_t described;
+  bool updates; /* the node may overwrite persistent values */
+  bool evaluates;
 } tdm_insertion;
 
 /* Inserts a node with outputs by the operation's shape rule; attributes are copied. Returns its

@@ -140,8 +140,8 @@ static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_
     inputs[k] = tdm_chunked_version(chunked, node->inputs[k], i);
   tdm_ir_node like = *node;
   if (attributes) like.attributes = attributes;
-  like.parallel_region =
-      chunked->parallel_regions[i * chunked->region_count + node->parallel_region];
+  like.part.parallel_region =
+      chunked->parallel_regions[i * chunked->region_count + node->part.parallel_region];
   chunked->settle(chunked, &like, i);
   tdm_ir_node *made;
   TDM_TRY(tdm_insert_like(chunked->graph, chunked->before, &like, inputs, &made));
@@ -213,11 +213,9 @@ static tdm_status see_stretches(const tdm_chunked *chunked, uint32_t *part, tdm_
   rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* they may be split again */
   const tdm_insertion at = {.before = node,
                             .name = node->name,
-                            .wanted_device = node->wanted_device,
+                            .wanted = node->wanted,
                             .device = node->device,
-                            .parallel_region = node->parallel_region,
-                            .replica = node->replica,
-                            .micro = node->micro};
+                            .part = node->part};
   const uint32_t seen = tdm_insert_view(graph, &at, node->inputs[0], &rows);
   if (!seen) return tdm_graph_status(graph);
   tdm_ir_node like = *node, *made;

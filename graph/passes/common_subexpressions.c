@@ -42,7 +42,7 @@ static bool may_merge(const common_state *state, const tdm_ir_node *node) {
 
 static uint64_t hash_of(const tdm_ir_node *node) {
   uint64_t hash = tdm_hash_mix((uint64_t)(uintptr_t)node->operation,
-                               (uint64_t)(uint16_t)node->device << 32 | node->micro);
+                               (uint64_t)(uint16_t)node->device << 32 | node->part.micro);
   hash = tdm_hash_bytes(node->attributes, node->operation->attribute_bytes, hash);
   for (uint32_t k = 0; k < node->input_count; k++)
     hash = tdm_hash_mix(hash, node->inputs[k]);
@@ -68,9 +68,9 @@ typedef struct alike {
 static bool is_same(const void *key, const void *sought) {
   const tdm_ir_node *a = key, *b = ((const alike *)sought)->node;
   return a->operation == b->operation && a->device == b->device && a->role == b->role &&
-         a->replica == b->replica && a->micro == b->micro && a->update_group == b->update_group &&
-         a->parallel_region == b->parallel_region && a->input_count == b->input_count &&
-         a->output_count == b->output_count &&
+         a->part.replica == b->part.replica && a->part.micro == b->part.micro &&
+         a->update_group == b->update_group && a->part.parallel_region == b->part.parallel_region &&
+         a->input_count == b->input_count && a->output_count == b->output_count &&
          memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0 &&
          (a->attributes == b->attributes ||
           memcmp(a->attributes, b->attributes, a->operation->attribute_bytes) == 0) &&

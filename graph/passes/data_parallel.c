@@ -97,7 +97,7 @@ static tdm_status find_sides(parallel_state *state) {
   bool comes_back = false;
   TDM_EACH_NODE(graph, node) {
     const uint32_t *inputs = node->inputs;
-    const bool inside = tdm_is_in_region(graph, node->parallel_region, state->region_index);
+    const bool inside = tdm_is_in_region(graph, node->part.parallel_region, state->region_index);
     bool after = false;
     bool depends = false;
     for (uint32_t k = 0; k < node->input_count; k++) {
@@ -168,7 +168,7 @@ static tdm_insertion insertion_for(const parallel_state *state, const char *name
   return (tdm_insertion){.before = state->chunked.before,
                          .name = name,
                          .device = state->parallel_region.output_device,
-                         .parallel_region = state->parallel_region.parent};
+                         .part.parallel_region = state->parallel_region.parent};
 }
 
 static tdm_parts_attributes attributes_for(const parallel_state *state, int64_t dimension) {
@@ -203,7 +203,7 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
 static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t r) {
   const parallel_state *state = (const parallel_state *)chunked; /* first field */
   like->device = state->devices[r];
-  like->replica = (uint16_t)(r + 1);
+  like->part.replica = (uint16_t)(r + 1);
   like->later_replica |= r > 0;
 }
 
@@ -218,8 +218,8 @@ static tdm_status join(parallel_state *state, const tdm_ir_node *node) {
     inputs[k] = tdm_chunked_version(chunked, node->inputs[k], 0);
   tdm_ir_node like = *node;
   like.device = state->parallel_region.output_device;
-  like.replica = 0;
-  like.parallel_region = state->parallel_region.parent;
+  like.part.replica = 0;
+  like.part.parallel_region = state->parallel_region.parent;
   tdm_ir_node *made;
   TDM_TRY(tdm_insert_like(state->graph, chunked->before, &like, inputs, &made));
   for (uint32_t k = 0; k < made->output_count; k++)
@@ -234,8 +234,8 @@ static int replica_of_inputs(const parallel_state *state, const tdm_ir_node *nod
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_node *producer = tdm_producer(state->graph, node->inputs[k]);
     if (!producer || producer->index < state->node_count) continue;
-    if (producer->replica == 0 || (found > 0 && producer->replica != found)) return 0;
-    found = producer->replica;
+    if (producer->part.replica == 0 || (found > 0 && producer->part.replica != found)) return 0;
+    found = producer->part.replica;
   }
   return found;
 }
@@ -247,7 +247,7 @@ static void settle_made(parallel_state *state, size_t first_made) {
   tdm_graph *graph = state->graph;
   for (size_t i = first_made; i < graph->nodes.count; i++) {
     tdm_ir_node *node = tdm_ir_node_at(graph, (uint32_t)i);
-    if (node->replica) continue;
+    if (node->part.replica) continue;
     const int replica = replica_of_inputs(state, node);
     if (replica > 0) settle_replica(&state->chunked, node, (size_t)replica - 1);
     if (replica < 0) node->device = TDM_NO_DEVICE;
@@ -267,7 +267,7 @@ static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
   }
   if (!is_cut) return tdm_chunked_repeat(chunked, node);
   tdm_insertion at = insertion_for(state, node->name);
-  at.micro = node->micro;
+  at.part.micro = node->part.micro;
   at.described = node->described;
   const size_t first_made = state->graph->nodes.count;
   TDM_TRY(tdm_chunked_compute(chunked, node, &at));
@@ -387,11 +387,11 @@ static tdm_status rewrite(parallel_state *state) {
 static void pass_through(parallel_state *state, int16_t device, uint16_t replica) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
-    if (!tdm_is_in_region(graph, node->parallel_region, state->region_index)) continue;
+    if (!tdm_is_in_region(graph, node->part.parallel_region, state->region_index)) continue;
     node->device = device;
-    node->replica = replica;
-    if (node->parallel_region == state->region_index)
-      node->parallel_region = state->parallel_region.parent;
+    node->part.replica = replica;
+    if (node->part.parallel_region == state->region_index)
+      node->part.parallel_region = state->parallel_region.parent;
   }
   for (size_t w = 1; w < graph->parallel_regions.count; w++)
     if (graph->parallel_regions.items[w].parent == state->region_index)

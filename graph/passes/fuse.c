@@ -24,7 +24,7 @@ static void find_kernels(tdm_fusing *state) {
 static bool has_part(const tdm_ir_node *node) {
   const tdm_prepared *prepared = node->prepared;
   if (!prepared || prepared->answer.workspace_bytes > 0) return false;
-  if (!node->kernel->execute_part && node->kernel->element == 0) return false;
+  if (!prepared->kernel->execute_part && prepared->kernel->element == 0) return false;
   for (uint32_t k = 0; k < node->input_count + 1u; k++)
     if (prepared->specs[k].format != TDM_FORMAT_DENSE) return false;
   return true;
@@ -51,8 +51,8 @@ static size_t count_candidates(const tdm_fusing *state) {
 /* ---- Which groups ---------------------------------------------------------------------------- */
 
 static bool are_alike(const tdm_fusing *state, const tdm_ir_node *a, const tdm_ir_node *b) {
-  return a->device == b->device && a->role == b->role && a->replica == b->replica &&
-         a->micro == b->micro &&
+  return a->device == b->device && a->role == b->role && a->part.replica == b->part.replica &&
+         a->part.micro == b->part.micro &&
          count_of(state, a->first_output) == count_of(state, b->first_output);
 }
 

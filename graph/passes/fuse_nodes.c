@@ -20,7 +20,7 @@ static void describe_member(const tdm_fusing *state, const tdm_fuse_group *group
                             tdm_fused_member *out) {
   const uint32_t *read = node->inputs;
   out->operation = node->operation;
-  out->kernel = node->kernel;
+  out->kernel = node->prepared->kernel;
   out->attributes = node->prepared->attributes;
   out->attribute_bytes = (uint32_t)node->prepared->attribute_bytes;
   out->state = node->prepared->answer.state;
@@ -85,15 +85,14 @@ static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_
     member->output = (uint8_t)node.output_count;
   }
   node.operation = &tdm_operation_fused;
-  node.kernel = state->kernels[node.device];
   node.attributes = program;
   node.prepared = NULL;
-  node.input_count = (uint16_t)count;
+  node.input_count = (uint8_t)count;
   tdm_ir_node *fused = tdm_insert_as(graph, before, &node, inputs, specs);
   if (!fused) return TDM_OUT_OF_MEMORY;
   for (uint32_t k = 0; k < node.output_count; k++)
     state->moved[outputs[k]] = fused->first_output + k;
-  return tdm_prepare_node(graph, state->cache, fused);
+  return tdm_prepare_node(graph, state->cache, fused, state->kernels[node.device]);
 }
 
 /* Removes a view that only members read. Otherwise, if the view is of a group's output and comes

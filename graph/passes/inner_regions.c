@@ -41,7 +41,7 @@ tdm_status tdm_instantiate_inner(tdm_chunked *chunked, uint16_t region) {
 static bool is_joined_in(const tdm_chunked *chunked, uint32_t value, uint16_t w) {
   if (!tdm_chunked_is_joined(chunked, value)) return false;
   const tdm_ir_node *maker = tdm_producer(chunked->graph, value);
-  return maker && tdm_is_in_region(chunked->graph, maker->parallel_region, w);
+  return maker && tdm_is_in_region(chunked->graph, maker->part.parallel_region, w);
 }
 
 static tdm_status settle(tdm_chunked *chunked, uint16_t w, size_t r) {

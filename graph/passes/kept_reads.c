@@ -34,7 +34,7 @@ static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t consum
                             .input_count = 1,
                             .output_count = 1,
                             .device = source.device,
-                            .consumer = consumer,
+                            .transfer = {.consumer = consumer},
                             .role = TDM_ROLE_BOUNDARY};
   tdm_ir_node *before =
       writer->role == TDM_ROLE_UPDATE ? tdm_first_of_role(graph, TDM_ROLE_UPDATE) : writer;

@@ -37,11 +37,12 @@ static void offered_specs(const tdm_graph *graph, const tdm_ir_node *node, tdm_s
     specs[node->input_count + k] = *tdm_ir_value_at(graph, node->first_output + k)->spec;
 }
 
-tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_node *node) {
+tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_node *node,
+                            const tdm_kernel *kernel) {
   const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
   tdm_spec specs[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
   offered_specs(graph, node, specs);
-  const tdm_prepare_key key = {.kernel = node->kernel,
+  const tdm_prepare_key key = {.kernel = kernel,
                                .attributes = node->attributes,
                                .attribute_bytes = node->operation->attribute_bytes,
                                .specs = specs,
@@ -106,13 +107,13 @@ static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, i
   tdm_spec spec = *tdm_ir_value_at(graph, from)->spec;
   const tdm_ir_node like = {.operation = &tdm_operation_reorder,
                             .name = tdm_value_name(graph, from),
-                            .kernel = tdm_context_find_kernel(graph->context, "reorder",
-                                                              device->ops->executes, spec.dtype),
                             .input_count = 1,
                             .output_count = 1,
                             .device = on,
                             .role = TDM_ROLE_REORDER};
-  if (!like.kernel) {
+  const tdm_kernel *kernel =
+      tdm_context_find_kernel(graph->context, "reorder", device->ops->executes, spec.dtype);
+  if (!kernel) {
     tdm_graph_fail(graph, TDM_UNSUPPORTED, "%s: %s has no kernel to reorder it", like.name,
                    device->name);
     return 0;
@@ -120,7 +121,7 @@ static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, i
   spec.format = format;
   tdm_ir_node *node = tdm_insert_as(graph, before, &like, &from, &spec);
   if (!node) return 0;
-  const tdm_status status = tdm_prepare_node(graph, state->cache, node);
+  const tdm_status status = tdm_prepare_node(graph, state->cache, node, kernel);
   if (status != TDM_OK) {
     tdm_graph_fail_message(graph, status);
     return 0;
@@ -164,7 +165,11 @@ static tdm_status fit_inputs(layout_state *state, tdm_ir_node *node) {
 static tdm_status lay_out(layout_state *state) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
-    if (tdm_ir_has_kernel(node)) TDM_TRY(tdm_prepare_node(graph, state->cache, node));
+    if (tdm_ir_has_kernel(node)) {
+      const tdm_kernel *kernel;
+      TDM_TRY(tdm_find_kernel(graph, node, &kernel));
+      TDM_TRY(tdm_prepare_node(graph, state->cache, node, kernel));
+    }
     TDM_TRY(fit_inputs(state, node));
   }
   for (size_t i = 0; i < graph->deliveries.count; i++) {
@@ -178,7 +183,6 @@ static tdm_status lay_out(layout_state *state) {
 }
 
 tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache) {
-  TDM_TRY(tdm_find_kernels(graph));
   layout_state state = {.graph = graph, .cache = cache};
   const tdm_status status = lay_out(&state);
   TDM_ARRAY_DEINIT(graph, &state.reorders);

@@ -283,7 +283,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   }
   const tdm_ir_node *made = tdm_insert_as(out, NULL, node, inputs, specs);
   if (!made) return TDM_OUT_OF_MEMORY;
-  if (node->parallel_region && state->source->kepts.count > 0 && tdm_ir_kept_by(out, made))
+  if (node->part.parallel_region && state->source->kepts.count > 0 && tdm_ir_kept_by(out, made))
     return tdm_fail(TDM_UNSUPPORTED, "%s: what is kept between runs cannot be written in replicas",
                     node->name);
   for (uint32_t k = 0; k < described->output_count; k++)

@@ -75,14 +75,14 @@ static tdm_status deliver(tdm_chunked *chunked, tdm_graph_delivery *delivery) {
 
 static void settle_micro(const tdm_chunked *chunked, tdm_ir_node *like, size_t i) {
   (void)chunked;
-  like->micro = (uint16_t)(i + 1);
+  like->part.micro = (uint16_t)(i + 1);
 }
 
 /* Keeps a node that no row reaches, with the new versions of its inputs. A node that depends on
  * values of the whole batch leaves the parallel region. */
 static tdm_status keep(tdm_chunked *chunked, tdm_ir_node *node) {
   if (tdm_chunked_joins(chunked, node)) {
-    node->parallel_region = 0;
+    node->part.parallel_region = 0;
     for (uint32_t k = 0; k < node->output_count; k++)
       tdm_chunked_join(chunked, node->first_output + k, node->first_output + k);
   }
@@ -101,12 +101,12 @@ static uint16_t outermost(const tdm_graph *graph, uint16_t region) {
 /* Fails if a node in a parallel region reads rows of a micro-batch and a value that the same region
  * computes from the whole batch: the rows of one micro-batch would depend on all others. */
 static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *node) {
-  for (uint32_t k = 0; k < node->input_count && node->parallel_region; k++) {
+  for (uint32_t k = 0; k < node->input_count && node->part.parallel_region; k++) {
     const uint32_t input = node->inputs[k];
     const tdm_ir_node *producer =
         tdm_chunked_is_joined(chunked, input) ? tdm_producer(chunked->graph, input) : NULL;
-    if (producer && outermost(chunked->graph, producer->parallel_region) ==
-                        outermost(chunked->graph, node->parallel_region))
+    if (producer && outermost(chunked->graph, producer->part.parallel_region) ==
+                        outermost(chunked->graph, node->part.parallel_region))
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "micro-batches: %s uses rows and also %s, which is of the whole "
                       "batch, in a parallel region",
@@ -123,10 +123,8 @@ static tdm_status sum_gradients(tdm_chunked *chunked, tdm_ir_node *node) {
   tdm_value parts[TDM_MAX_PARTS];
   for (size_t i = 0; i < chunked->count; i++)
     parts[i] = tdm_chunked_output(chunked, 0, i);
-  const tdm_insertion at = {.before = node,
-                            .name = node->name,
-                            .wanted_device = node->wanted_device,
-                            .device = TDM_NO_DEVICE};
+  const tdm_insertion at = {
+      .before = node, .name = node->name, .wanted = node->wanted, .device = TDM_NO_DEVICE};
   tdm_lend_insertion(graph, &at);
   tdm_chunked_set_whole(chunked, 0, tdm_chunked_sum(chunked, parts));
   tdm_take_insertion_back(graph);
@@ -157,14 +155,14 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
   /* Replicas of a parallel region read only values of the region and rows that enter it, so each
    * has its own. */
   if (is_of_repeated(chunked, node)) return sum_gradients(chunked, node);
-  if (!is_cut && (!node->parallel_region || tdm_chunked_joins(chunked, node)))
+  if (!is_cut && (!node->part.parallel_region || tdm_chunked_joins(chunked, node)))
     return keep(chunked, node);
   if (is_cut) TDM_TRY(refuse_joined(chunked, node));
   chunked->before = node;
   /* The rule's nodes come before the node and are placed like it. */
   const tdm_insertion at = {.before = node,
                             .name = node->name,
-                            .wanted_device = node->wanted_device,
+                            .wanted = node->wanted,
                             .device = TDM_NO_DEVICE,
                             .described = node->described};
   tdm_status status =

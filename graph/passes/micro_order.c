@@ -65,7 +65,7 @@ static void find_counting(const tdm_graph *graph, const tdm_ir_node *node, place
 
 static void find_place(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
   place_in_time *place = &places[node->index];
-  place->part = node->micro ? node->micro - 1u : 0;
+  place->part = node->part.micro ? node->part.micro - 1u : 0;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_node *producer = producer_of(graph, node, k);
     if (!producer) continue;

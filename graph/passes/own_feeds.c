@@ -58,7 +58,8 @@ static tdm_status own_value(own_state *state, uint32_t value, int rank, tdm_ir_n
       like.device = (int16_t)device->context_index;
       tdm_ir_node *made;
       TDM_TRY(tdm_insert_like(graph, before, &like, &source, &made));
-      if (!made->operation->is_view) TDM_TRY(tdm_prepare_node(graph, state->cache, made));
+      if (made->prepared)
+        TDM_TRY(tdm_prepare_node(graph, state->cache, made, made->prepared->kernel));
       *own = made->first_output + (value - view->first_output);
     }
   }

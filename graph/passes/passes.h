@@ -146,8 +146,12 @@ tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED
 /* Removes inputs that only rules `persist` use, from a placed graph that does not train, since no
  * state is written. Each such input has a device by then, that of the node's other states. */
 void tdm_drop_persist_inputs(tdm_graph *graph);
-/* Fails with UNSUPPORTED, naming the first node whose device has no kernel for it. */
-tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
+/* Finds the kernel of a placed node. Fails with UNSUPPORTED, naming the node, if its device has
+ * none. */
+tdm_status tdm_find_kernel(const tdm_graph *graph, const tdm_ir_node *node,
+                           const tdm_kernel **out_kernel) TDM_WARN_UNUSED;
+/* Fails as tdm_find_kernel does for the first node without a kernel. */
+tdm_status tdm_check_kernels(const tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- sink_gather ---- */
 
@@ -180,9 +184,9 @@ tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_W
 /* Finds and prepares kernels, selects formats, inserts reorders. Values sent between devices and
  * deliveries are dense. */
 tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
-/* Prepares the kernel of one node; its outputs get the formats and bytes that prepare returns. */
-tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
-                            tdm_ir_node *node) TDM_WARN_UNUSED;
+/* Prepares the kernel for one node; its outputs get the formats and bytes that prepare returns. */
+tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_node *node,
+                            const tdm_kernel *kernel) TDM_WARN_UNUSED;
 
 /* Returns the predicted time of a copy between two devices over all hops of its route, in ns. */
 double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);

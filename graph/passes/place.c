@@ -171,15 +171,17 @@ static void choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_map *m
   node->device = kept_device(graph, node);
   if (node->device != TDM_NO_DEVICE) return;
   const tdm_device *device = mapped_device(map, node->name);
-  if (!device) device = node->wanted_device;
-  node->device = device ? (int16_t)device->context_index : inherited_device(graph, node);
+  if (device)
+    node->device = (int16_t)device->context_index;
+  else
+    node->device = node->wanted ? (int16_t)(node->wanted - 1) : inherited_device(graph, node);
 }
 
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
   place_kept(graph, map);
   TDM_EACH_NODE(graph, node) {
     if (node->device == TDM_NO_DEVICE) choose_device(graph, node, map);
-    if (node->replica && mapped_device(map, node->name))
+    if (node->part.replica && mapped_device(map, node->name))
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "device map: %s is in a parallel region, which has its devices", node->name);
     for (uint32_t k = 0; k < node->output_count; k++)
@@ -202,16 +204,21 @@ void tdm_drop_persist_inputs(tdm_graph *graph) {
   }
 }
 
-tdm_status tdm_find_kernels(tdm_graph *graph) {
+tdm_status tdm_find_kernel(const tdm_graph *graph, const tdm_ir_node *node,
+                           const tdm_kernel **out_kernel) {
+  const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
+  const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec->dtype;
+  *out_kernel =
+      tdm_context_find_kernel(graph->context, node->operation->name, device->ops->executes, dtype);
+  if (*out_kernel) return TDM_OK;
+  return tdm_fail(TDM_UNSUPPORTED, "%s: %s has no kernel for %s in %s", node->name, device->name,
+                  node->operation->name, tdm_dtype_name(dtype));
+}
+
+tdm_status tdm_check_kernels(const tdm_graph *graph) {
+  const tdm_kernel *kernel;
   TDM_EACH_NODE(graph, node) {
-    if (!tdm_ir_has_kernel(node) || node->kernel) continue;
-    const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
-    const tdm_dtype dtype = tdm_ir_value_at(graph, node->first_output)->spec->dtype;
-    node->kernel = tdm_context_find_kernel(graph->context, node->operation->name,
-                                           device->ops->executes, dtype);
-    if (!node->kernel)
-      return tdm_fail(TDM_UNSUPPORTED, "%s: %s has no kernel for %s in %s", node->name,
-                      device->name, node->operation->name, tdm_dtype_name(dtype));
+    if (tdm_ir_has_kernel(node)) TDM_TRY(tdm_find_kernel(graph, node, &kernel));
   }
   return TDM_OK;
 }

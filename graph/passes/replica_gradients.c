@@ -27,19 +27,20 @@ static tdm_status ask_each(tdm_chunked *chunked, const tdm_parallel_region *regi
                            const int16_t *devices, tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const uint32_t value = node->inputs[TDM_GRADIENT_VALUE];
-  tdm_insertion at = {
-      .before = node, .name = node->name, .micro = node->micro, .parallel_region = region->parent};
+  tdm_insertion at = {.before = node,
+                      .name = node->name,
+                      .part = {.micro = node->part.micro, .parallel_region = region->parent}};
   uint32_t gradients[TDM_MAX_PARTS];
   for (size_t r = 0; r < chunked->count; r++) {
     const uint32_t inputs[] = {[TDM_GRADIENT_LOSS] = node->inputs[TDM_GRADIENT_LOSS],
                                [TDM_GRADIENT_VALUE] = tdm_chunked_version(chunked, value, r)};
     at.device = devices[r];
-    at.replica = (uint16_t)(r + 1);
+    at.part.replica = (uint16_t)(r + 1);
     gradients[r] = tdm_insert(graph, &at, &tdm_operation_gradient_of, NULL, inputs, 2);
     if (!gradients[r]) return tdm_graph_status(graph);
   }
   at.device = region->output_device;
-  at.replica = 0;
+  at.part.replica = 0;
   const uint32_t whole = join(chunked, &at, gradients, value);
   if (!whole) return tdm_graph_status(graph);
   if (chunked->before == node) chunked->before = tdm_producer(graph, gradients[0]);

@@ -7,7 +7,7 @@
 void tdm_remove_unread_replicas(tdm_chunked *chunked, size_t node_count) {
   tdm_graph *graph = chunked->graph;
   TDM_EACH_NODE_BACKWARD(graph, node) {
-    bool read = node->index < node_count || node->replica < 2 || node->operation->has_effects;
+    bool read = node->index < node_count || node->part.replica < 2 || node->operation->has_effects;
     for (uint32_t k = 0; k < node->output_count; k++)
       read |= tdm_ir_value_at(graph, node->first_output + k)->readers > 0;
     for (size_t i = 0; i < graph->deliveries.count && !read; i++)
@@ -37,7 +37,7 @@ typedef struct turn {
 /* Marks a node of a replica, and the new nodes that produce its first input. */
 static void mark_maker(const tdm_chunked *chunked, size_t node_count, const tdm_ir_node *node,
                        uint32_t replica, turn *turns) {
-  while (node && node->index >= node_count && node->replica == replica &&
+  while (node && node->index >= node_count && node->part.replica == replica &&
          turns[node->index].replica == 0) {
     turns[node->index].replica = replica;
     node = node->input_count > 0 ? tdm_producer(chunked->graph, node->inputs[0]) : NULL;

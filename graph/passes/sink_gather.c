@@ -33,8 +33,8 @@ static tdm_ir_node *find_pick(const tdm_graph *graph, const tdm_ir_node *node) {
   tdm_ir_node *pick = tdm_producer(graph, picked);
   if (!pick || !picks_often(graph, pick) || tdm_ir_value_at(graph, picked)->readers != 1)
     return NULL;
-  if (pick->device != node->device || pick->parallel_region != node->parallel_region ||
-      pick->replica != node->replica || pick->micro != node->micro)
+  if (pick->device != node->device || pick->part.parallel_region != node->part.parallel_region ||
+      pick->part.replica != node->part.replica || pick->part.micro != node->part.micro)
     return NULL;
   return is_delivered(graph, picked) ? NULL : pick;
 }

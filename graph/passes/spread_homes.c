@@ -38,7 +38,7 @@ static bool is_homeless(const tdm_graph *graph, const tdm_ir_value *value) {
 static void find_parameters(spreading *state, uint16_t region) {
   const tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
-    if (!tdm_is_in_region(graph, node->parallel_region, region)) continue;
+    if (!tdm_is_in_region(graph, node->part.parallel_region, region)) continue;
     for (uint32_t k = 0; k < node->input_count; k++) {
       tdm_ir_value *value = tdm_ir_value_at(graph, node->inputs[k]);
       if (!node->inputs[k] || !is_homeless(graph, value)) continue;

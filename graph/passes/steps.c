@@ -172,10 +172,11 @@ static tdm_queue *queue_of(const steps_state *state, const tdm_ir_node *node) {
   if (tdm_ir_is_all_reduce(node))
     return device->queues[device->queues[TDM_QUEUE_SEND] ? TDM_QUEUE_SEND : TDM_QUEUE_PEER];
   if (tdm_ir_is_share(node)) return device->queues[TDM_QUEUE_DOWNLOAD];
-  if (node->beside && device->queues[TDM_QUEUE_SUM]) return device->queues[TDM_QUEUE_SUM];
+  if (node->operation && node->sum.beside && device->queues[TDM_QUEUE_SUM])
+    return device->queues[TDM_QUEUE_SUM];
   if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
   tdm_device *origin = source_of(graph, node);
-  if (origin == device || node->pushed) return origin->queues[TDM_QUEUE_COMPUTE];
+  if (origin == device || node->transfer.pushed) return origin->queues[TDM_QUEUE_COMPUTE];
   return tdm_direct_queue(origin, device);
 }
 

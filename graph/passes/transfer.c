@@ -93,14 +93,13 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
                               tdm_node_role role, uint32_t hop, uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   const tdm_ir_value *source = tdm_ir_value_at(graph, from);
-  const tdm_ir_node like = {.pushed = device == TDM_HOST_DEVICE && from < state->value_count &&
-                                      state->pushed[from],
-                            .name = tdm_value_name(graph, origin),
+  const bool pushed = device == TDM_HOST_DEVICE && from < state->value_count && state->pushed[from];
+  const tdm_ir_node like = {.name = tdm_value_name(graph, origin),
+                            .transfer = {.hop = (uint8_t)hop, .pushed = pushed},
                             .input_count = 1,
                             .output_count = 1,
                             .device = device,
-                            .role = (uint8_t)role,
-                            .hop = (uint8_t)hop};
+                            .role = (uint8_t)role};
   const tdm_ir_node *node = tdm_insert_as(graph, state->before, &like, &from, source->spec);
   if (!node) return TDM_OUT_OF_MEMORY;
   *out_copy = node->first_output;
@@ -315,7 +314,7 @@ static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint3
   tdm_ir_node *copier = tdm_ir_node_at(graph, value->producer);
   const bool shared = tdm_is_waypoint(tdm_context_device(graph->context, (size_t)value->device));
   copier->condition = shared ? any_condition(graph, own->persistent, own->age) : reader->condition;
-  while (copier->hop > 0) {
+  while (copier->transfer.hop > 0) {
     value = tdm_ir_value_at(graph, copier->inputs[0]);
     copier = tdm_ir_node_at(graph, value->producer);
     copier->condition = any_condition(graph, own->persistent, own->age);
@@ -326,9 +325,9 @@ static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint3
  * caller. */
 static void note_asker(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
   tdm_ir_node *copier = tdm_producer(graph, copy);
-  while (!copier->consumer) {
-    copier->consumer = reader->index;
-    if (copier->hop > 0) copier = tdm_producer(graph, copier->inputs[0]);
+  while (!copier->transfer.consumer) {
+    copier->transfer.consumer = reader->index;
+    if (copier->transfer.hop > 0) copier = tdm_producer(graph, copier->inputs[0]);
   }
 }
 
@@ -341,7 +340,7 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
     if (tdm_reads_in_place(graph, node, k)) continue;
     uint32_t copy = 0;
     if (has_device(state, state->passing, input, node->device))
-      TDM_TRY(pass_to(state, input, node->device, node->bucket, &copy));
+      TDM_TRY(pass_to(state, input, node->device, node->sum.bucket, &copy));
     else
       TDM_TRY(copy_to(state, input, node->device, true, &copy));
     tdm_set_input(graph, node, k, copy);

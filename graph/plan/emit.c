@@ -225,7 +225,7 @@ static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
     operands[node->input_count + k] = operand_for(state, node->first_output + k);
   command->kind = TDM_COMMAND_EXECUTE;
   command->execute = (tdm_execute){
-      .kernel = node->kernel,
+      .kernel = prepared->kernel,
       .attributes = node->attributes,
       .state = prepared->answer.state,
       .specs = prepared->specs,

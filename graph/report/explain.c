@@ -43,7 +43,7 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_graph *graph = &plan->graph;
   const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;
-  if (node->hop > 0 && !tdm_ir_is_message(graph, node)) return "staged";
+  if (node->transfer.hop > 0 && !tdm_ir_is_message(graph, node)) return "staged";
   if (from == node->device) return "same device";
   if (tdm_ir_is_exchange(graph, node)) return "by devices of two ranks";
   if (tdm_ir_is_message(graph, node)) return "between ranks";
@@ -63,7 +63,7 @@ const char *tdm_explain_memory(const tdm_plan *plan, const tdm_ir_node *node) {
 /* Returns the value that a transfer copies, possibly over several hops. */
 static const tdm_ir_value *origin_of(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->inputs[0]);
-  while (node->hop > 0) {
+  while (node->transfer.hop > 0) {
     node = tdm_ir_node_at(&plan->graph, value->producer);
     value = tdm_ir_value_at(&plan->graph, node->inputs[0]);
   }
@@ -79,8 +79,9 @@ void tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node,
   out_pieces[0] = backward ? "gradient of " : "";
   out_pieces[1] = node->name;
   out_pieces[2] = " -> ";
-  out_pieces[3] =
-      node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
+  out_pieces[3] = node->transfer.consumer
+                      ? tdm_ir_node_at(&plan->graph, node->transfer.consumer)->name
+                      : "the caller";
 }
 
 const char *tdm_explain_cause_in(tdm_region *region, const tdm_plan *plan,

@@ -46,8 +46,8 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
   tdm_json_put_string(json, "name", node->name);
   tdm_json_put_string(json, "action", tdm_explain_action(node));
-  if (node->collective)
-    tdm_json_put_string(json, "sum", tdm_collective_name((tdm_collective)node->collective));
+  const tdm_collective collective = (tdm_collective)tdm_ir_collective(node);
+  if (collective) tdm_json_put_string(json, "sum", tdm_collective_name(collective));
   tdm_json_put_string(json, "device", tdm_explain_device(plan, node->device));
   tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec->dtype));
   put_shape(json, &value->spec->shape);

@@ -190,9 +190,8 @@ static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *o
 }
 
 static void print_collective(const tdm_ir_node *node, FILE *out) {
-  if (node->collective)
-    fprintf(out, ", of a sum over devices, %s",
-            tdm_collective_name((tdm_collective)node->collective));
+  const tdm_collective collective = (tdm_collective)tdm_ir_collective(node);
+  if (collective) fprintf(out, ", of a sum over devices, %s", tdm_collective_name(collective));
 }
 
 enum { QUEUE_TEXT = 64, LEAST_QUEUE_WIDTH = 16 };

@@ -152,7 +152,8 @@ void tdm_run_note_failure(tdm_run_state *run) {
                                          : tdm_explain_action(node);
   const char *argument = check ? check->argument : "";
   char replica[24] = "";
-  if (node->replica) snprintf(replica, sizeof replica, " (replica %d)", node->replica - 1);
+  if (node->part.replica)
+    snprintf(replica, sizeof replica, " (replica %d)", node->part.replica - 1);
   const int length = snprintf(run->message, sizeof run->message, "%s%s: %s %s %s: %s%s%s",
                               node->name, replica, action, node->operation ? "on" : "to", device,
                               argument, check ? " " : "", failure->message);

@@ -239,8 +239,9 @@ void tdm_run_show(const tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   for (size_t i = plan->target_count; i < plan->delivery_count; i++) {
     const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->observed[i - plan->target_count]);
-    const tdm_observation observation = {node->name, node->replica ? node->replica - 1 : 0,
-                                         run->outputs[i], node->micro ? node->micro - 1 : 0};
+    const tdm_observation observation = {
+        node->name, node->part.replica ? node->part.replica - 1 : 0, run->outputs[i],
+        node->part.micro ? node->part.micro - 1 : 0};
     run->session->observer(run->session->observer_user, &observation);
   }
 }

@@ -289,7 +289,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
                                  .deterministic = session->deterministic,
                                  .alike_ranks = session->alike_ranks};
   if (session->can_train || tdm_first_asking(copy)) TDM_TRY(tdm_pass_gradient(copy, &training));
-  TDM_TRY(tdm_find_kernels(copy));
+  TDM_TRY(tdm_check_kernels(copy));
   note_kept(session, copy);
   copy->persistents.count = persistents; /* states are bound by the first training plan */
   return bind_parameters(session, copy);

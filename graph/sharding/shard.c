@@ -24,9 +24,7 @@ static tdm_insertion insertion_on(const look_up *self, int16_t device) {
   return (tdm_insertion){.before = self->node,
                          .name = node->name,
                          .device = device,
-                         .parallel_region = node->parallel_region,
-                         .replica = node->replica,
-                         .micro = node->micro,
+                         .part = node->part,
                          .role = node->role};
 }
 
@@ -179,12 +177,12 @@ static uint32_t put_together(tdm_graph *graph, const tdm_sharding *sharding, con
   tdm_parts_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.count = sharding->count;
-  const tdm_insertion at = {.before = reader,
-                            .name = name,
-                            .device = reader->device,
-                            .parallel_region = reader->parallel_region,
-                            .replica = reader->replica,
-                            .role = reader->role};
+  const tdm_insertion at = {
+      .before = reader,
+      .name = name,
+      .device = reader->device,
+      .part = {.parallel_region = reader->part.parallel_region, .replica = reader->part.replica},
+      .role = reader->role};
   return tdm_insert(graph, &at, &tdm_operation_concat, &attributes, sharding->shards,
                     sharding->count);
 }
@@ -194,13 +192,13 @@ static uint32_t put_together(tdm_graph *graph, const tdm_sharding *sharding, con
 static tdm_status read_whole(gathering *self, const tdm_sharding *sharding, tdm_ir_node *node,
                              uint32_t input) {
   gathered_whole *at = self->wholes;
-  while (at && (at->table != sharding->table || at->replica != node->replica ||
+  while (at && (at->table != sharding->table || at->replica != node->part.replica ||
                 (at->device != node->device && !self->any_device)))
     at = at->next;
   if (!at) {
     at = tdm_region_take(&self->graph->region, sizeof *at, "parameters in pieces");
     if (!at) return TDM_OUT_OF_MEMORY;
-    *at = (gathered_whole){sharding->table, node->device, node->replica, 0, self->wholes};
+    *at = (gathered_whole){sharding->table, node->device, node->part.replica, 0, self->wholes};
     const tdm_ir_value *table = tdm_ir_value_at(self->graph, sharding->table);
     const char *name = self->graph->persistents.items[table->binding].shard.table;
     at->value = put_together(self->graph, sharding, name, node);

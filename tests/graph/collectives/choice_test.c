@@ -425,8 +425,8 @@ static void gradients_of_activations_are_summed_at_home(void **state) {
   train(context, session, NULL);
   size_t at_home = 0;
   TDM_EACH_NODE(&session->newest->graph, node) {
-    assert_int_not_equal(node->collective, TDM_COLLECTIVE_RING);
-    at_home += node->collective == TDM_COLLECTIVE_HOME;
+    assert_int_not_equal(tdm_ir_collective(node), TDM_COLLECTIVE_RING);
+    at_home += tdm_ir_collective(node) == TDM_COLLECTIVE_HOME;
   }
   assert_true(at_home > 0);
   assert_int_equal(session->newest->sums.sums, 0); /* that only updates need */

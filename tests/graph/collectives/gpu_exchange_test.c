@@ -121,7 +121,8 @@ static void look_at_plan(const job_rank *rank, story *of, tdm_session *session) 
   of->sent_bytes[rank->rank] = plan->network.sent_bytes;
   of->staged_bytes[rank->rank] = 0;
   TDM_EACH_NODE(&plan->graph, node) {
-    if (node->operation || node->hop == 0 || tdm_ir_is_message(&plan->graph, node)) continue;
+    if (node->operation || node->transfer.hop == 0 || tdm_ir_is_message(&plan->graph, node))
+      continue;
     if (tdm_rank_of(&plan->graph, node->device) != rank->rank) continue;
     of->staged_bytes[rank->rank] += tdm_ir_value_at(&plan->graph, node->first_output)->bytes;
   }

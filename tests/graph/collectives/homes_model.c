@@ -87,11 +87,11 @@ uint64_t homes_refreshed_bytes(tdm_session *session) {
 }
 
 bool homes_is_added(const tdm_ir_node *node) {
-  return node->collective == TDM_COLLECTIVE_HOME && tdm_ir_has_kernel(node);
+  return tdm_ir_collective(node) == TDM_COLLECTIVE_HOME && tdm_ir_has_kernel(node);
 }
 
 bool homes_is_computed(const tdm_ir_node *node) {
-  return tdm_ir_has_kernel(node) && node->role == TDM_ROLE_GRADIENT && !node->collective &&
+  return tdm_ir_has_kernel(node) && node->role == TDM_ROLE_GRADIENT && !tdm_ir_collective(node) &&
          strstr(node->operation->name, "linear");
 }
 

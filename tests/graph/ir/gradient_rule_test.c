@@ -55,8 +55,7 @@ static int begin(void **unused) {
                        .first_output = Y,
                        .output_count = 2,
                        .device = 3,
-                       .replica = 2,
-                       .micro = 5};
+                       .part = {.replica = 2, .micro = 5}};
   memset(&gradient, 0, sizeof gradient);
   gradient.graph = &graph;
   gradient.node = &node;

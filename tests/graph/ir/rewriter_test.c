@@ -112,8 +112,7 @@ static void a_node_stands_where_it_is_inserted_and_as_what(void **unused) {
   const tdm_insertion at = {.before = tdm_producer(&graph, last),
                             .name = "layer",
                             .device = 1,
-                            .replica = 2,
-                            .micro = 3,
+                            .part = {.replica = 2, .micro = 3},
                             .role = TDM_ROLE_GRADIENT};
   const uint32_t made = tdm_insert(&graph, &at, &tdm_operation_accumulate, NULL, &last, 1);
   const tdm_ir_node *node = tdm_producer(&graph, made);
@@ -122,8 +121,8 @@ static void a_node_stands_where_it_is_inserted_and_as_what(void **unused) {
   assert_string_equal(tdm_value_name(&graph, made), "layer");
   assert_string_equal(tdm_value_name(&graph, x), "x");
   assert_int_equal(node->device, 1);
-  assert_int_equal(node->replica, 2);
-  assert_int_equal(node->micro, 3);
+  assert_int_equal(node->part.replica, 2);
+  assert_int_equal(node->part.micro, 3);
   assert_ptr_equal(tdm_first_of_role(&graph, TDM_ROLE_GRADIENT), node);
   assert_null(tdm_first_of_role(&graph, TDM_ROLE_UPDATE));
   const tdm_shape shape = tdm_ir_value_at(&graph, made)->spec->shape;

@@ -76,7 +76,7 @@ static tdm_tensor_list *train(tdm_context *context, const wide_model *model, tdm
   *out_replicas = 0; /* in the plan of that run */
   const tdm_graph *planned = &session->newest->graph;
   TDM_EACH_NODE(planned, node) {
-    const size_t replica = node->replica;
+    const size_t replica = node->part.replica;
     if (*out_replicas < replica) *out_replicas = replica;
   }
   tdm_tensor_list *state = state_of(session);

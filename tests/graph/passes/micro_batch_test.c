@@ -369,7 +369,7 @@ static void micro_batches_go_through_wrapped_parts(void **unused) {
   int replicas = 0;
   const tdm_graph *graph = &cut->newest->graph;
   TDM_EACH_NODE(graph, node) {
-    replicas += node->role == TDM_ROLE_FORWARD && node->replica && node->micro;
+    replicas += node->role == TDM_ROLE_FORWARD && node->part.replica && node->part.micro;
   }
   assert_int_equal(replicas, 3 * 2);
   tdm_session_release(cut);
@@ -441,11 +441,11 @@ static void list_turns(const tdm_session *session, const char *device, char *out
   TDM_EACH_NODE(&session->newest->graph, node) {
     const bool is_back = node->role == TDM_ROLE_GRADIENT;
     if (node->role == TDM_ROLE_UPDATE) break;
-    if (node->micro == 0 || (node->role != TDM_ROLE_FORWARD && !is_back)) continue;
+    if (node->part.micro == 0 || (node->role != TDM_ROLE_FORWARD && !is_back)) continue;
     if (strcmp(tdm_device_name_at(context, (size_t)node->device), device) != 0) continue;
-    if (before && before->micro == node->micro && before->role == node->role) continue;
+    if (before && before->part.micro == node->part.micro && before->role == node->role) continue;
     const size_t used = strlen(out);
-    (void)snprintf(out + used, capacity - used, "%s%d ", is_back ? "B" : "F", node->micro);
+    (void)snprintf(out + used, capacity - used, "%s%d ", is_back ? "B" : "F", node->part.micro);
     before = node;
   }
 }

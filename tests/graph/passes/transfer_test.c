@@ -398,8 +398,8 @@ static void assert_pushed(tdm_graph *graph, tdm_context *context, bool both, int
   assert_ok(tdm_run(session, &feed, 1, fetches, both ? 2 : 1));
   TDM_EACH_NODE(&session->newest->graph, node) {
     if (node->operation || node->device != TDM_HOST_DEVICE) continue;
-    pushed -= node->pushed;
-    others -= !node->pushed;
+    pushed -= node->transfer.pushed;
+    others -= !node->transfer.pushed;
   }
   assert_int_equal(pushed, 0);
   assert_int_equal(others, 0);

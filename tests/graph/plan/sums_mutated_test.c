@@ -66,7 +66,7 @@ static int assert_waits_needed(tdm_plan *plan) {
                  removed.step);
       waits[step->wait_count++] = waits[i];
       waits[i] = removed;
-      of_sums += node_at(plan, s)->collective != 0;
+      of_sums += tdm_ir_collective(node_at(plan, s)) != 0;
     }
   }
   assert_ok(tdm_pass_verify(schedule));

@@ -142,7 +142,7 @@ static uint64_t count_inputs_sent(const tdm_graph *graph) {
   uint64_t count = 0;
   TDM_EACH_NODE(graph, node) {
     if (tdm_ir_is_message(graph, node))
-      count += tdm_ir_value_at(graph, node->inputs[0])->spec.dtype == TDM_INT64;
+      count += tdm_ir_value_at(graph, node->inputs[0])->spec->dtype == TDM_INT64;
   }
   return count;
 }

@@ -58,7 +58,7 @@ static double least_share(const stage_trial *trial) {
 static double rows_of(const tdm_plan *plan, size_t step) {
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[step].node);
   if (node->operation != &nap) return 0;
-  return (double)tdm_ir_value_at(&plan->graph, node->first_output)->spec.shape.dims[0];
+  return (double)tdm_ir_value_at(&plan->graph, node->first_output)->spec->shape.dims[0];
 }
 
 /* ---- In virtual time ---- */

@@ -41,6 +41,9 @@ void tdm_region_deinit(tdm_region *region);
 /* Returns zeroed bytes aligned to 16. If memory is short, returns NULL and sets the thread's
  * message. */
 void *tdm_region_take(tdm_region *region, size_t bytes, const char *what);
+/* Like tdm_region_take, with undefined contents: for large arrays that are written before they are
+ * read. */
+void *tdm_region_take_room(tdm_region *region, size_t bytes, const char *what);
 char *tdm_region_string(tdm_region *region, const char *text);
 char *tdm_region_format(tdm_region *region, const char *format, ...) TDM_PRINTF(2, 3);
 

@@ -33,9 +33,11 @@ void tdm_region_deinit(tdm_region *region) {
   *region = (tdm_region){.allocator = region->allocator};
 }
 
-/* Adds a block of that many bytes, including the header. Returns its first usable byte, or NULL. */
-static char *add_block(tdm_region *region, size_t bytes, const char *what) {
-  tdm_region_block *block = tdm_allocate(region->allocator, bytes, what);
+/* Adds a block of that many bytes, including the header, zeroed or not. Returns its first usable
+ * byte, or NULL. */
+static char *add_block(tdm_region *region, size_t bytes, bool zeroed, const char *what) {
+  tdm_region_block *block =
+      (zeroed ? tdm_allocate : tdm_allocate_room)(region->allocator, bytes, what);
   if (!block) {
     region->failed = true;
     return NULL;
@@ -47,14 +49,15 @@ static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   return (char *)block + REGION_HEADER_BYTES;
 }
 
-/* Takes a piece of that many bytes, a multiple of REGION_ALIGNMENT. */
-static char *take_rounded(tdm_region *region, size_t rounded, const char *what) {
+/* Takes a piece of that many bytes, a multiple of REGION_ALIGNMENT. Only a large piece may not be
+ * zeroed. */
+static char *take_rounded(tdm_region *region, size_t rounded, bool zeroed, const char *what) {
   if (rounded > REGION_BLOCK_BYTES / 4) {
     /* A large piece gets its own block; the rest of the current block stays in use. */
-    return add_block(region, rounded + REGION_HEADER_BYTES, what);
+    return add_block(region, rounded + REGION_HEADER_BYTES, zeroed, what);
   }
   if (!region->cursor || rounded > (size_t)(region->end - region->cursor)) {
-    char *first = add_block(region, REGION_BLOCK_BYTES, what);
+    char *first = add_block(region, REGION_BLOCK_BYTES, true, what);
     if (!first) return NULL;
     region->cursor = first;
     region->end = first + (REGION_BLOCK_BYTES - REGION_HEADER_BYTES);
@@ -64,7 +67,7 @@ static char *take_rounded(tdm_region *region, size_t rounded, const char *what) 
   return memory;
 }
 
-void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
+static void *take(tdm_region *region, size_t bytes, bool zeroed, const char *what) {
   if (bytes > PTRDIFF_MAX) {
     (void)tdm_fail_memory(bytes, what);
     region->failed = true;
@@ -73,9 +76,17 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
   const size_t wanted = bytes + REGION_GAP_BYTES;
   size_t rounded = (wanted + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
   if (rounded == 0) rounded = REGION_ALIGNMENT;
-  char *memory = take_rounded(region, rounded, what);
+  char *memory = take_rounded(region, rounded, zeroed, what);
   if (memory) TDM_UNPOISON(memory, bytes);
   return memory;
+}
+
+void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
+  return take(region, bytes, true, what);
+}
+
+void *tdm_region_take_room(tdm_region *region, size_t bytes, const char *what) {
+  return take(region, bytes, false, what);
 }
 
 char *tdm_region_string(tdm_region *region, const char *text) {

@@ -28,7 +28,8 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   TDM_TRY(tdm_ir_reserve_values(graph, 1));
   graph->nodes.count = 1;
   graph->values.count = 1;
-  tdm_ir_value_at(graph, 0)->spec = tdm_ir_share_spec(graph, &(tdm_spec){0});
+  *tdm_ir_node_at(graph, 0) = (tdm_ir_node){0};
+  *tdm_ir_value_at(graph, 0) = (tdm_ir_value){.spec = tdm_ir_share_spec(graph, &(tdm_spec){0})};
   return tdm_ir_value_at(graph, 0)->spec ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
@@ -73,7 +74,7 @@ static tdm_status add_blocks(tdm_region *region, tdm_stable_array *array, size_t
     array->block_room = room;
   }
   const size_t block_bytes = TDM_STABLE_ITEMS * item_bytes;
-  char *items = tdm_region_take(region, (count - had) * block_bytes, "graph");
+  char *items = tdm_region_take_room(region, (count - had) * block_bytes, "graph");
   if (!items) return TDM_OUT_OF_MEMORY;
   for (size_t i = had; i < count; i++)
     array->blocks[i] = items + (i - had) * block_bytes;

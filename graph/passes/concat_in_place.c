@@ -108,7 +108,15 @@ static void join_all(join_state *state, uint64_t *offsets) {
     settle_value(state, v, offsets);
 }
 
+static bool has_concat(const tdm_graph *graph) {
+  TDM_EACH_NODE(graph, node) {
+    if (node->operation == &tdm_operation_concat) return true;
+  }
+  return false;
+}
+
 tdm_status tdm_pass_concat_in_place(tdm_graph *graph) {
+  if (!has_concat(graph)) return TDM_OK;
   join_state state = {.graph = graph};
   const size_t n = graph->values.count;
   tdm_region scratch;

@@ -235,18 +235,23 @@ static tdm_status add_step(steps_state *state, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
+/* Allocates an empty array; its items are written before they are read. */
+static tdm_status reserve(const tdm_schedule *schedule, void **items, size_t *capacity,
+                          size_t count, size_t item_bytes) {
+  *items = tdm_allocate_room(schedule->allocator, count * item_bytes, "plan");
+  if (*items) *capacity = count;
+  return *items ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
 static tdm_status add_steps(steps_state *state) {
   const tdm_graph *graph = state->graph;
   tdm_schedule *schedule = &state->out->schedule;
-  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->steps,
-                            &schedule->step_capacity, graph->order.count + 1,
-                            sizeof *schedule->steps, "plan"));
-  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->accesses,
-                            &schedule->access_capacity, 2 * graph->values.count + 1,
-                            sizeof *schedule->accesses, "plan"));
-  TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
-                            &schedule->storage_capacity, graph->values.count + 1,
-                            sizeof *schedule->storages, "plan"));
+  TDM_TRY(reserve(schedule, (void **)&schedule->steps, &schedule->step_capacity,
+                  graph->order.count + 1, sizeof *schedule->steps));
+  TDM_TRY(reserve(schedule, (void **)&schedule->accesses, &schedule->access_capacity,
+                  3 * graph->values.count, sizeof *schedule->accesses));
+  TDM_TRY(reserve(schedule, (void **)&schedule->storages, &schedule->storage_capacity,
+                  graph->values.count, sizeof *schedule->storages));
   const size_t delivered = tdm_ir_delivery_count(graph);
   for (size_t i = 0; i < delivered; i++) {
     const uint32_t root = tdm_ir_value_at(graph, tdm_ir_delivery(graph, state->rank, i))->root;

@@ -28,6 +28,10 @@ static void *take(tdm_plan *plan, size_t bytes) {
   return tdm_region_take(&plan->region, bytes ? bytes : 1, "plan");
 }
 
+static void *take_room(tdm_plan *plan, size_t bytes) {
+  return tdm_region_take_room(&plan->region, bytes ? bytes : 1, "plan");
+}
+
 /* The parts of a run, in the order of their submission. */
 enum { PART_EARLY, PART_MAIN, PART_UPDATE, PARTS };
 
@@ -122,7 +126,7 @@ static tdm_status size_programs(emit_state *state) {
     if (counts[s] == 0) continue;
     tdm_program *program = &plan->programs[plan->program_count];
     program->queue = plan->lowered.queues[s % queues];
-    program->commands = take(plan, counts[s] * sizeof *program->commands);
+    program->commands = take_room(plan, counts[s] * sizeof *program->commands);
     if (!program->commands) return TDM_OUT_OF_MEMORY;
     state->program_of[s] = plan->program_count++;
   }
@@ -142,34 +146,30 @@ static void lay_out_bases(tdm_plan *plan) {
   layout->count = layout->logs + (uint32_t)graph->logs.count;
 }
 
+/* Gives the memory of a value, if the plan uses it, a base of its own. */
+static void set_base(emit_state *state, uint32_t value, size_t base) {
+  const uint32_t storage = state->plan->lowered.storage_of[value];
+  if (storage != NONE) state->operand_of[storage] = (tdm_operand){(uint32_t)base, 0};
+}
+
 /* Sets base and offset of each storage: arenas by the memory pass, others by owner. */
 static void find_operands(emit_state *state) {
-  tdm_plan *plan = state->plan;
+  const tdm_plan *plan = state->plan;
   const tdm_graph *graph = &plan->graph;
   const tdm_schedule *schedule = state->schedule;
-  const uint32_t *storage_of = plan->lowered.storage_of;
   for (size_t i = 0; i < schedule->storage_count; i++)
     state->operand_of[i] = (tdm_operand){schedule->storages[i].arena, schedule->storages[i].offset};
   for (size_t i = 0; i < graph->inputs.count; i++)
-    if (storage_of[graph->inputs.items[i]] != NONE)
-      state->operand_of[storage_of[graph->inputs.items[i]]] =
-          (tdm_operand){plan->layout.inputs + (uint32_t)i, 0};
+    set_base(state, graph->inputs.items[i], plan->layout.inputs + i);
   for (size_t i = 0; i < graph->persistents.count; i++)
-    if (storage_of[graph->persistents.items[i].value] != NONE)
-      state->operand_of[storage_of[graph->persistents.items[i].value]] =
-          (tdm_operand){plan->layout.persistents + (uint32_t)i, 0};
+    set_base(state, graph->persistents.items[i].value, plan->layout.persistents + i);
   for (size_t i = 0; i < graph->deriveds.count; i++)
-    if (storage_of[graph->deriveds.items[i].value] != NONE)
-      state->operand_of[storage_of[graph->deriveds.items[i].value]] =
-          (tdm_operand){plan->layout.deriveds + (uint32_t)i, 0};
+    set_base(state, graph->deriveds.items[i].value, plan->layout.deriveds + i);
   for (size_t i = 0; i < graph->logs.count; i++)
-    if (storage_of[graph->logs.items[i].value] != NONE)
-      state->operand_of[storage_of[graph->logs.items[i].value]] =
-          (tdm_operand){plan->layout.logs + (uint32_t)i, 0};
-  for (size_t i = 0; i < plan->delivery_count; i++) {
-    const uint32_t root = tdm_ir_value_at(graph, tdm_plan_delivery(plan, i))->root;
-    state->operand_of[storage_of[root]] = (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
-  }
+    set_base(state, graph->logs.items[i].value, plan->layout.logs + i);
+  for (size_t i = 0; i < plan->delivery_count; i++)
+    set_base(state, tdm_ir_value_at(graph, tdm_plan_delivery(plan, i))->root,
+             plan->layout.deliveries + i);
 }
 
 static tdm_operand operand_for(const emit_state *state, uint32_t value) {
@@ -376,14 +376,15 @@ static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
   const tdm_step *step = &state->schedule->steps[index];
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &state->schedule->waits[step->first_wait + k];
-    tdm_command *command = &program->commands[program->count++];
-    command->kind = TDM_COMMAND_WAIT;
-    command->id = (uint32_t)index; /* id of the command that follows the wait */
-    command->wait = (tdm_wait){.program = *slot_of(state, wait->step),
+    program->commands[program->count++] =
+        (tdm_command){.kind = TDM_COMMAND_WAIT,
+                      .id = (uint32_t)index, /* id of the command that follows the wait */
+                      .wait = {.program = *slot_of(state, wait->step),
                                .position = state->position_of[wait->step],
-                               .previous = wait->previous};
+                               .previous = wait->previous}};
   }
-  if (needs_gate(state, index)) program->commands[program->count++].kind = TDM_COMMAND_GATE;
+  if (needs_gate(state, index))
+    program->commands[program->count++] = (tdm_command){.kind = TDM_COMMAND_GATE};
 }
 
 static tdm_status emit_step(emit_state *state, size_t index) {
@@ -394,10 +395,10 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   tdm_program *program = &plan->programs[*slot_of(state, (uint32_t)index)];
   emit_waits(state, index, program);
   tdm_command *command = &program->commands[program->count++];
-  command->id = (uint32_t)index;
-  command->name = node->name;
-  command->signals = state->waited[index];
-  command->condition = node->condition;
+  *command = (tdm_command){.id = (uint32_t)index,
+                           .name = node->name,
+                           .signals = state->waited[index],
+                           .condition = node->condition};
   const bool received = !node->operation && tdm_rank_of(&plan->graph, node->device) == own &&
                         tdm_ir_is_message(&plan->graph, node);
   if (!received) TDM_TRY(emit_dependencies(state, node, command));
@@ -450,18 +451,19 @@ static tdm_status emit_vote(emit_state *state) {
 static tdm_status find_arena_devices(tdm_plan *plan) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_graph *graph = &plan->graph;
+  size_t left = schedule->arena_count;
   plan->arena_devices = take(plan, schedule->arena_count * sizeof(tdm_device *));
   if (!plan->arena_devices) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < schedule->step_count; i++) {
-    const tdm_step_source *source = &plan->lowered.sources[i];
-    const tdm_ir_node *node = tdm_ir_node_at(graph, source->node);
-    tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
+  for (size_t i = 0; i < schedule->step_count && left > 0; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(graph, plan->lowered.sources[i].node);
     const tdm_step *step = &schedule->steps[i];
     for (uint32_t k = 0; k < step->access_count; k++) {
       const tdm_access *access = &schedule->accesses[step->first_access + k];
       const tdm_storage_plan *storage = &schedule->storages[access->storage];
-      if (access->writes && storage->kind == TDM_STORAGE_ARENA)
-        plan->arena_devices[storage->arena] = device;
+      if (!access->writes || storage->kind != TDM_STORAGE_ARENA) continue;
+      tdm_device **device = &plan->arena_devices[storage->arena];
+      left -= !*device;
+      *device = tdm_context_device(graph->context, (size_t)node->device);
     }
   }
   return TDM_OK;
@@ -486,15 +488,13 @@ tdm_status tdm_pass_emit(tdm_plan *plan) {
   const size_t steps = schedule->step_count + 1;
   emit_state state = {.plan = plan, .schedule = schedule};
   state.program_of = take(plan, PARTS * (size_t)schedule->queue_count * sizeof(uint32_t));
-  state.position_of = take(plan, steps * sizeof(uint32_t));
-  state.step_of = take(plan, plan->graph.values.count * sizeof(uint32_t));
-  state.operand_of = take(plan, (schedule->storage_count + 1) * sizeof(tdm_operand));
+  state.position_of = take_room(plan, steps * sizeof(uint32_t));
+  state.step_of = take_room(plan, plan->graph.values.count * sizeof(uint32_t));
+  state.operand_of = take_room(plan, (schedule->storage_count + 1) * sizeof(tdm_operand));
   state.waited = take(plan, steps * sizeof(bool));
   state.early = take(plan, steps * sizeof(bool));
-  state.order_of = take(plan, (plan->graph.nodes.count + 1) * sizeof(uint32_t));
-  if (!state.program_of || !state.position_of || !state.step_of || !state.operand_of ||
-      !state.waited || !state.early || !state.order_of)
-    return TDM_OUT_OF_MEMORY;
+  state.order_of = take_room(plan, (plan->graph.nodes.count + 1) * sizeof(uint32_t));
+  if (plan->region.failed) return TDM_OUT_OF_MEMORY;
   memset(state.step_of, 0xff, plan->graph.values.count * sizeof(uint32_t));
   return emit_all(&state);
 }

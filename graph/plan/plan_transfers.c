@@ -125,11 +125,12 @@ static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node)
 static void touch_all(const tdm_plan *plan, uint64_t *touched) {
   const tdm_graph *graph = &plan->graph;
   TDM_EACH_NODE(graph, node) {
-    const uint64_t most = most_touched_by(graph, node);
+    uint64_t most = 0; /* 0: not known yet */
     for (uint32_t i = 0; i < (uint32_t)node->input_count + node->output_count; i++) {
       const uint32_t index = operand_at(graph, node, i);
       const tdm_ir_value *value = tdm_ir_value_at(graph, index);
       if (value->kind == TDM_VALUE_NODE || !on_host(plan, value->device)) continue;
+      if (most == 0) most = most_touched_by(graph, node);
       const uint64_t bytes = value->bytes < most ? value->bytes : most;
       if (index != 0 && bytes > touched[index]) touched[index] = bytes;
     }

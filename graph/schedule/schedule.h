@@ -31,13 +31,13 @@ typedef enum tdm_place_kind {
 } tdm_place_kind;
 
 typedef struct tdm_storage_plan {
-  uint8_t kind;        /* tdm_place_kind */
-  uint32_t arena;      /* for ARENA: the index of a device's arena */
   uint64_t bytes;      /* > 0 */
   uint64_t offset;     /* ARENA: set by memory; a multiple of 64, except for a part */
-  uint32_t part_count; /* number of the following storages that are its parts */
-  uint32_t whole;      /* for a part: 1 + the storage that contains it; 0: not a part */
   uint64_t within;     /* for a part: its offset in the whole */
+  uint32_t whole;      /* for a part: 1 + the storage that contains it; 0: not a part */
+  uint32_t part_count; /* number of the following storages that are its parts */
+  uint32_t arena;      /* for ARENA: the index of a device's arena */
+  uint8_t kind;        /* tdm_place_kind */
 } tdm_storage_plan;
 
 typedef struct tdm_access {

@@ -84,8 +84,10 @@ static void number_places(tdm_bytes *bytes, const struct edge *edges, size_t cou
 static tdm_status find_places(tdm_bytes *bytes, const tdm_schedule *schedule, const bool *touched,
                               tdm_region *scratch) {
   const size_t limit = bytes->storage_count * 2;
-  struct edge *edges = tdm_region_take(scratch, limit * sizeof(struct edge), "ends of storage");
-  struct edge *spare = tdm_region_take(scratch, limit * sizeof(struct edge), "ends of storage");
+  struct edge *edges =
+      tdm_region_take_room(scratch, limit * sizeof(struct edge), "ends of storage");
+  struct edge *spare =
+      tdm_region_take_room(scratch, limit * sizeof(struct edge), "ends of storage");
   uint64_t *bases = tdm_region_take(scratch, schedule->arena_count * sizeof(uint64_t), "arenas");
   if (scratch->failed) return TDM_OUT_OF_MEMORY;
   uint64_t end = 0;

@@ -41,7 +41,7 @@ static tdm_status scheduler_init(struct scheduler *scheduler, tdm_schedule *sche
   scheduler->histories = tdm_region_take(region, schedule->storage_count * sizeof(struct history),
                                          "histories of storage");
   scheduler->readers =
-      tdm_region_take(region, schedule->access_count * sizeof(struct reader), "readers of storage");
+      tdm_region_take_room(region, schedule->access_count * sizeof(struct reader), "readers");
   scheduler->latest = tdm_region_take(region, queues * sizeof(uint32_t), "candidates");
   scheduler->candidate = tdm_region_take(region, queues * sizeof(uint32_t), "candidates");
   return region->failed ? TDM_OUT_OF_MEMORY : TDM_OK;

@@ -54,6 +54,29 @@ static void pieces_are_zero_aligned_and_apart(void **state) {
   assert_int_equal(tdm_faulty_allocator_outstanding_bytes(*state), 0);
 }
 
+/* Only a large piece has a block of its own that is not zeroed; small pieces share zeroed blocks.
+ */
+static void room_is_aligned_and_apart(void **state) {
+  const tdm_allocator allocator = tdm_faulty_allocator_view(*state);
+  tdm_region region;
+  tdm_region_init(&region, &allocator);
+  enum { BIG = 100000, SMALL = 40 };
+  unsigned char *big = tdm_region_take_room(&region, BIG, "an array");
+  unsigned char *small = tdm_region_take_room(&region, SMALL, "a piece");
+  assert_non_null(big);
+  assert_non_null(small);
+  assert_int_equal((uintptr_t)big % 16, 0);
+  memset(big, 1, BIG);
+  memset(small, 2, SMALL);
+  const unsigned char *next = tdm_region_take(&region, SMALL, "a piece");
+  for (size_t i = 0; i < SMALL; i++)
+    assert_int_equal(next[i], 0);
+  assert_int_equal(big[BIG - 1], 1);
+  assert_int_equal(small[SMALL - 1], 2);
+  tdm_region_deinit(&region);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(*state), 0);
+}
+
 static void strings_and_formats(void **state) {
   const tdm_allocator allocator = tdm_faulty_allocator_view(*state);
   tdm_region region;
@@ -112,6 +135,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(pieces_are_zero_aligned_and_apart, create_faulty,
                                       destroy_faulty),
+      cmocka_unit_test_setup_teardown(room_is_aligned_and_apart, create_faulty, destroy_faulty),
       cmocka_unit_test_setup_teardown(strings_and_formats, create_faulty, destroy_faulty),
       cmocka_unit_test_setup_teardown(usable_again_after_deinit_and_failure, create_faulty,
                                       destroy_faulty),

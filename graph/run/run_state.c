@@ -109,11 +109,11 @@ static void begin_anew(tdm_run_state *run) {
 }
 
 /* An input of the plan's graph identifies its input of the described graph. */
-static void take_feeds(tdm_run_state *run) {
+static void take_feeds(tdm_run_state *run, const tdm_resolved_run *resolved) {
   const tdm_graph *graph = &run->plan->graph;
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const uint32_t input = tdm_ir_value_at(graph, graph->inputs.items[i])->binding;
-    const tdm_feed *feed = run->session->fed[input];
+    const tdm_feed *feed = resolved->feeds[input];
     run->inputs[i] = (tdm_run_input){feed->tensor, feed->handed_over};
   }
 }
@@ -121,8 +121,10 @@ static void take_feeds(tdm_run_state *run) {
 /* The caller holds the session's lock. */
 static tdm_status open_locked(tdm_session *session, const tdm_run_request *request,
                               tdm_run_state **out_run) {
+  tdm_resolved_run resolved;
   tdm_plan *plan;
-  TDM_TRY(tdm_session_find_plan(session, request, &plan));
+  TDM_TRY(tdm_session_resolve(session, request, &resolved));
+  TDM_TRY(tdm_session_find_plan(session, &resolved, &plan));
   if (TDM_UNLIKELY(!plan->agreed)) TDM_TRY(tdm_plan_agree(plan));
   tdm_run_state *run = plan->idle_runs;
   if (run)
@@ -134,7 +136,7 @@ static tdm_status open_locked(tdm_session *session, const tdm_run_request *reque
   if (network) tdm_network_begin_run(network, plan->digest);
   plan->uses++;
   begin_anew(run);
-  take_feeds(run);
+  take_feeds(run, &resolved);
   *out_run = run;
   return TDM_OK;
 }

@@ -10,6 +10,17 @@
 
 typedef struct tdm_output_pool tdm_output_pool;
 
+/* A request whose names are resolved. */
+typedef struct tdm_resolved_run {
+  const tdm_feed **feeds;  /* per input of the graph: what it is fed; NULL: nothing */
+  tdm_feed_spec *specs;    /* per input of the graph */
+  uint32_t *targets;       /* (target_count) values to deliver; in training the loss is last */
+  int16_t *target_devices; /* (target_count) as tdm_plan_request.target_devices */
+  size_t target_count;
+  bool training;
+  tdm_plan_key key;
+} tdm_resolved_run;
+
 typedef struct tdm_slot {
   bool busy;
   tdm_memory *arenas; /* per device of the context; bytes 0: none yet */
@@ -20,10 +31,10 @@ typedef struct tdm_slot {
 struct tdm_session {
   _Atomic uint32_t handles;    /* held by the program: after the last no step can begin */
   _Atomic uint32_t references; /* one of all handles together, and one of each submitted run */
-  tdm_context *context; /* retained by graph */
+  tdm_context *context;        /* retained by graph */
   const tdm_allocator *allocator;
-  tdm_graph *graph; /* retained, frozen */
-  tdm_store *store; /* retained */
+  tdm_graph *graph;          /* retained, frozen */
+  tdm_store *store;          /* retained */
   tdm_store_trainer trainer; /* in the store's list if can_train */
   tdm_region region;
   tdm_device_map map;
@@ -62,13 +73,9 @@ struct tdm_session {
   tdm_plan *oldest;
   tdm_plan *retired; /* evicted while in use: linked by older, and not found by look-ups */
   int plan_count;
-  tdm_plan *last_asked;      /* the plan for tdm_session_explain */
-  tdm_feed_spec *feed_specs; /* scratch: per input of graph */
-  const tdm_feed **fed;      /* scratch: per input, what the latest request feeds; NULL: nothing */
-  uint64_t *key_words;       /* scratch */
-  uint32_t *targets;         /* scratch */
-  int16_t *target_devices;   /* scratch: where targets are delivered */
-  tdm_slot *slots;           /* (depth) */
+  tdm_plan *last_asked;  /* the plan for tdm_session_explain */
+  tdm_resolved_run room; /* arrays of the request that is being resolved */
+  tdm_slot *slots;       /* (depth) */
   tdm_output_pool *outputs;
   tdm_keeper keeper;  /* releases idle outputs and slots */
   tdm_run_table runs; /* submitted and not delivered */
@@ -90,14 +97,20 @@ typedef struct tdm_run_request {
 void tdm_session_hold(tdm_session *session);
 void tdm_session_drop(tdm_session *session);
 
-/* The following functions are called under the session's lock. Finds or creates the plan of a
- * request, and resolves its inputs into session->fed. */
-tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
+/* The following functions are called under the session's lock. Resolves the names of a request. The
+ * arrays of the result are valid until the next call, of this function or of the next. */
+tdm_status tdm_session_resolve(tdm_session *session, const tdm_run_request *request,
+                               tdm_resolved_run *out_resolved) TDM_WARN_UNUSED;
+/* Resolves the request that a plan was made for, except what inputs are fed. */
+void tdm_session_resolve_plan(const tdm_session *session, const tdm_plan *plan,
+                              tdm_resolved_run *out_resolved);
+/* Returns the request for tdm_plan_create. It refers to the resolved run and to training, which the
+ * function fills. */
+tdm_plan_request tdm_session_plan_request(tdm_session *session, const tdm_resolved_run *resolved,
+                                          tdm_training *training);
+/* Finds or creates the plan of a resolved run. */
+tdm_status tdm_session_find_plan(tdm_session *session, const tdm_resolved_run *resolved,
                                  tdm_plan **out_plan) TDM_WARN_UNUSED;
-/* Sets the planner's targets, in the session's scratch, to a request's outputs, by number, and its
- * loss. */
-void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size_t count,
-                             bool training, tdm_plan_request *out_request);
 /* Frees plans that were evicted while in use and are unused now, or all of them. */
 void tdm_session_destroy_retired(tdm_session *session, bool all);
 /* Ends one use of the plan. */

@@ -207,8 +207,8 @@ static tdm_status find_batch(tdm_session *session, const tdm_session_options *op
   session->tunes = options->micro_batches == TDM_MICRO_BATCHES_AUTO;
   session->batching.count = session->tunes ? 2 : (size_t)options->micro_batches;
   if (session->batching.count < 2) return TDM_OK;
-  const size_t count = all_targets(session, session->targets);
-  return tdm_find_batch(session->graph, options->batch_dimension, session->targets, count,
+  const size_t count = all_targets(session, session->room.targets);
+  return tdm_find_batch(session->graph, options->batch_dimension, session->room.targets, count,
                         !session->loss, &session->batching.batch);
 }
 
@@ -262,7 +262,7 @@ static const char *find_whole_reason(tdm_session *session) {
 
 /* Runs the passes that need no sizes, on a symbolic copy. */
 static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
-  uint32_t *targets = session->targets;
+  uint32_t *targets = session->room.targets;
   const size_t count = all_targets(session, targets);
   if (count == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
@@ -295,17 +295,16 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   return bind_parameters(session, copy);
 }
 
-static tdm_status allocate_scratch(tdm_session *session) {
+static tdm_status allocate_arrays(tdm_session *session) {
   const tdm_graph *graph = session->graph;
   const size_t words = 3 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
   tdm_region *region = &session->region;
-  session->feed_specs =
-      tdm_region_take(region, (graph->inputs.count + 1) * sizeof *session->feed_specs, "session");
-  session->fed = tdm_region_take(region, (graph->inputs.count + 1) * sizeof(void *), "session");
-  session->key_words = tdm_region_take(region, words * sizeof(uint64_t), "session");
-  session->targets =
-      tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
-  session->target_devices =
+  tdm_resolved_run *room = &session->room;
+  room->specs = tdm_region_take(region, (graph->inputs.count + 1) * sizeof *room->specs, "session");
+  room->feeds = tdm_region_take(region, (graph->inputs.count + 1) * sizeof(void *), "session");
+  room->key.words = tdm_region_take(region, words * sizeof(uint64_t), "session");
+  room->targets = tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
+  room->target_devices =
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(int16_t), "session");
   session->bound =
       tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
@@ -315,10 +314,7 @@ static tdm_status allocate_scratch(tdm_session *session) {
       tdm_region_take(region, (graph->kepts.count + 1) * sizeof(int16_t), "session");
   session->slots =
       tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
-  if (!session->feed_specs || !session->fed || !session->key_words || !session->targets ||
-      !session->target_devices || !session->slots || !session->bound || !session->everywhere ||
-      !session->kept_devices)
-    return TDM_OUT_OF_MEMORY;
+  if (region->failed) return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
     session->slots[i].arenas =
         tdm_region_take(region, tdm_device_count(session->context) * sizeof(tdm_memory), "session");
@@ -328,7 +324,7 @@ static tdm_status allocate_scratch(tdm_session *session) {
 }
 
 static tdm_status fill_session(tdm_session *session, const tdm_session_options *options) {
-  TDM_TRY(allocate_scratch(session));
+  TDM_TRY(allocate_arrays(session));
   session->store =
       options->store ? tdm_store_retain(options->store) : tdm_store_create(session->context);
   if (!session->store) return TDM_OUT_OF_MEMORY;

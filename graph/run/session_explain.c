@@ -38,52 +38,17 @@ static void print_pass(void *user, const char *pass, const tdm_plan *plan) {
                                       printer->out);
 }
 
-/* Reads the inputs and targets of a plan's key into the session's scratch, under the lock. */
-static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_request *out_request) {
-  const uint64_t *words = plan->key.words;
-  const size_t fetches = words[0] >> 1;
-  size_t at = 1 + fetches;
-  for (size_t i = 0; i < session->graph->inputs.count; i++) {
-    tdm_feed_spec *feed = &session->feed_specs[i];
-    memset(feed, 0, sizeof *feed);
-    feed->fed = words[at] != 0;
-    if (!words[at++]) continue;
-    feed->shape.rank = (int32_t)(words[at - 1] - 1);
-    feed->pinned = words[at] & 1;
-    feed->device = (int16_t)(words[at++] >> 1);
-    for (int d = 0; d < feed->shape.rank; d++)
-      feed->shape.dims[d] = (tdm_dim)words[at++];
-  }
-  tdm_session_set_targets(session, words + 1, fetches, plan->training, out_request);
-  out_request->feeds = session->feed_specs;
-}
-
 static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
   if (!session->last_asked)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
-  const tdm_training training = {session->loss, &session->groups, session->check_finite,
-                                 session->deterministic, session->alike_ranks};
-  tdm_plan_request request = {.source = session->graph,
-                              .training = session->last_asked->training ? &training : NULL,
-                              .map = &session->map,
-                              .store = session->store,
-                              .bound = session->bound,
-                              .everywhere = session->everywhere,
-                              .whole_reason = session->whole_reason,
-                              .cache = session->prepared,
-                              .depth = (uint32_t)session->depth,
-                              .observe = session->observer != NULL,
-                              .strict = session->strict,
-                              .unfused = session->unfused,
-                              .unmerged = session->unmerged,
-                              .collective = session->collective,
-                              .seed = atomic_load(&session->seed),
-                              .deterministic = session->deterministic,
-                              .batching = session->batching,
-                              .after_pass = print_pass,
-                              .user = printer};
+  tdm_resolved_run resolved;
+  tdm_training training;
+  tdm_session_resolve_plan(session, session->last_asked, &resolved);
+  tdm_plan_request request = tdm_session_plan_request(session, &resolved, &training);
   request.batching.count = session->last_asked->micro_asked;
-  read_key(session, session->last_asked, &request);
+  request.profile = request.record = false;
+  request.after_pass = print_pass;
+  request.user = printer;
   tdm_plan *plan;
   TDM_TRY(tdm_plan_create(&request, &plan));
   tdm_plan_destroy(plan);
@@ -123,10 +88,10 @@ tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_pl
 static tdm_status print_summary(tdm_session *session, FILE *out) {
   if (!session->last_asked)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
-  tdm_plan_request request;
-  read_key(session, session->last_asked, &request);
-  const tdm_summary_source source = {session->graph, request.targets, request.target_count,
-                                     request.feeds};
+  tdm_resolved_run resolved;
+  tdm_session_resolve_plan(session, session->last_asked, &resolved);
+  const tdm_summary_source source = {session->graph, resolved.targets, resolved.target_count,
+                                     resolved.specs};
   return tdm_summary_print(&source, session->last_asked, out);
 }
 

@@ -205,64 +205,19 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
   return -1;
 }
 
+bool tdm_layer_epsilon(tdm_graph *graph, const char *layer, const char *name, double epsilon) {
+  if (tdm_is_setting(epsilon)) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: epsilon is %g, expected a finite number of at least 0", layer, name,
+                 epsilon);
+  return false;
+}
+
 bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows) {
   const tdm_shape shape =
       tdm_value_shape(tdm_gradient_graph(gradient), tdm_gradient_input(gradient, ids));
   const int64_t count = tdm_shape_count(&shape);
   return tdm_gradient_micro_batch(gradient) > 1 && count >= 0 && rows / 4 > count;
-}
-
-/* ---- Optimizers ------------------------------------------------------------------------------ */
-
-static tdm_value make_state(tdm_update *update, size_t index, const char *name, tdm_shape shape,
-                            double value, bool of_each) {
-  tdm_graph *graph = tdm_update_graph(update);
-  const tdm_value parameter = tdm_update_parameter(update, index);
-  char text[TDM_LAYER_NAME_BYTES + 32];
-  const int length =
-      snprintf(text, sizeof text, "optimizer/%s/%s", tdm_update_name(update, index), name);
-  if (length < 0 || length >= (int)sizeof text)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "a parameter's name is too long: %s",
-                          tdm_update_name(update, index));
-  const tdm_initializer filled = {value == 0.0 ? TDM_INIT_ZEROS : TDM_INIT_CONSTANT, value, 0.0,
-                                  -1};
-  const tdm_dtype dtype = tdm_value_dtype(graph, parameter);
-  return (of_each ? tdm_declare_state_of_each : tdm_state)(graph, text, dtype, shape, &filled,
-                                                           parameter);
-}
-
-tdm_status tdm_optimizer_refuse(tdm_update *update) {
-  return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "its options were not made by %s, whose defaults they need. Call it, and change "
-                  "fields of what it returns",
-                  tdm_update_optimizer(update)->rule->name);
-}
-
-tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {
-  return tdm_optimizer_state_of(update, index, name, scalar, 0.0);
-}
-
-tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
-                                 double value) {
-  const tdm_shape shape =
-      scalar ? tdm_shape_scalar()
-             : tdm_value_shape(tdm_update_graph(update), tdm_update_parameter(update, index));
-  return make_state(update, index, name, shape, value, false);
-}
-
-tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
-                                     tdm_shape shape, bool of_each) {
-  return make_state(update, index, name, shape, 0.0, of_each);
-}
-
-tdm_status tdm_infer_update(tdm_infer *infer) {
-  TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "parameter", "its gradient"));
-  tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 0));
-  const size_t states = infer->input_count - (infer->output_count - 1);
-  for (size_t i = 0; i + 1 < infer->output_count; i++)
-    tdm_infer_set(infer, i + 1, infer->inputs[states + i].dtype,
-                  tdm_infer_shape(infer, states + i));
-  return TDM_OK;
 }
 
 tdm_status tdm_chunk_windows(tdm_chunked *chunked, const bool is_alone[2]) {

@@ -186,44 +186,10 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
  * rows is included. */
 bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows);
 
-/* ---- Optimizers ------------------------------------------------------------------------------ */
+/* ---- Numbers ---- */
 
-/* Returns the state "optimizer/PARAMETER/name" of parameter index, on the parameter's device and of
- * its dtype: a scalar or of the parameter's shape, initially 0. */
-tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar);
-/* Declares a state whose elements all begin with an initial value. */
-tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
-                                 double value);
-/* Declares the same with its own shape, initially 0. If the parameter is a table in shards, the
- * state has as many rows as the shard, or, with of_each, each shard has a whole one. */
-tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
-                                     tdm_shape shape, bool of_each);
-
-/* Appends the update of parameter index, whose output 0 is the new parameter, and its moving
- * average if the optimizer has one. */
-void tdm_append_update(tdm_update *update, size_t index, const tdm_operation *operation,
-                       const void *attributes, const tdm_value *operands, size_t count);
-
-/* Shape rule for an update. Operand 1 has the dtype of operand 0, the parameter. Output 0
- * overwrites the parameter, the other outputs overwrite the last operands. */
-tdm_status tdm_infer_update(tdm_infer *infer) TDM_WARN_UNUSED;
-
-/* The rule of an optimizer whose options were not initialized by rule->name's initializer: creating
- * a session with it fails. */
-tdm_status tdm_optimizer_refuse(tdm_update *update) TDM_WARN_UNUSED;
-/* Declares `tdm_KIND_options chosen`, the completed options (may be NULL), and `tdm_optimizer
- * optimizer` with that rule and rate. Returns from the optimizer's constructor if the options were
- * not initialized by their initializer. */
-#define TDM_READ_OPTIMIZER(kind, options)                                                          \
-  static const tdm_optimizer_rule refused = {.name = "tdm_" #kind "_options_default()",            \
-                                             .accepts_sparse = true,                               \
-                                             .append = tdm_optimizer_refuse};                      \
-  tdm_optimizer optimizer = tdm_optimizer_default();                                               \
-  tdm_##kind##_options chosen;                                                                     \
-  optimizer.rule = &refused;                                                                       \
-  if (TDM_OPTIONS_READ("optimizer", kind, options, &chosen) != TDM_OK) return optimizer;           \
-  optimizer.learning_rate = chosen.learning_rate
-
+/* Returns false with the graph's error unless epsilon is finite and not negative. */
+bool tdm_layer_epsilon(tdm_graph *graph, const char *layer, const char *name, double epsilon);
 /* Returns true if the number is finite and not negative, the range of most settings. */
 static inline bool tdm_is_setting(double number) {
   return number >= 0.0 && isfinite(number);

@@ -2,13 +2,8 @@
 #include "layers/records.h"
 
 #define SOURCES(X)                                                                                 \
-  X(adadelta)                                                                                      \
-  X(adafactor)                                                                                     \
-  X(adagrad)                                                                                       \
-  X(adam)                                                                                          \
   X(arguments)                                                                                     \
   X(attention)                                                                                     \
-  X(average)                                                                                       \
   X(batch_norm)                                                                                    \
   X(binary)                                                                                        \
   X(cast)                                                                                          \
@@ -34,13 +29,12 @@
   X(loss_pointwise)                                                                                \
   X(matmul)                                                                                        \
   X(moves)                                                                                         \
+  X(optimizers)                                                                                    \
   X(parts)                                                                                         \
   X(pool)                                                                                          \
   X(recurrent)                                                                                     \
   X(reduce)                                                                                        \
   X(reshape)                                                                                       \
-  X(rmsprop)                                                                                       \
-  X(sgd)                                                                                           \
   X(shape)                                                                                         \
   X(shard)                                                                                         \
   X(softmax)                                                                                       \

@@ -115,12 +115,7 @@ static bool read_layer(transformer_layer *self, const char *layer, tdm_value x,
     return false;
   tdm_shape shape = tdm_value_shape(self->graph, x);
   self->features = *tdm_shape_last(&shape);
-  const double epsilon = self->options.epsilon;
-  if (tdm_is_setting(epsilon)) return true;
-  tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
-                 "%s %s: epsilon is %g, expected a finite number of 0 or more", layer, self->name,
-                 epsilon);
-  return false;
+  return tdm_layer_epsilon(self->graph, layer, self->name, self->options.epsilon);
 }
 
 tdm_value tdm_transformer_encoder_layer(tdm_graph *graph, const char *name, tdm_value x,

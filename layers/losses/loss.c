@@ -104,16 +104,13 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
   };
   for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
     if (given[i].given && !(uses & given[i].use)) return refuse(graph, loss, name, given[i].name);
-  if (!isfinite(out_options->margin))
+  if (!isfinite(out_options->margin)) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: margin is %g, expected a finite number",
                    loss, name, out_options->margin);
-  else if (out_options->epsilon != TDM_DEFAULT && !tdm_is_setting(out_options->epsilon))
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: epsilon is %g, expected a finite number of 0 or more", loss, name,
-                   out_options->epsilon);
-  else
-    return true;
-  return false;
+    return false;
+  }
+  return out_options->epsilon == TDM_DEFAULT ||
+         tdm_layer_epsilon(graph, loss, name, out_options->epsilon);
 }
 
 tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options) {

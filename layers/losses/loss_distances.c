@@ -27,10 +27,7 @@ static tdm_value expanded(tdm_graph *graph, const char *name, tdm_value x, tdm_v
 tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                 int dimension, double epsilon) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_is_setting(epsilon))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "cosine_similarity %s: epsilon %g must be finite and not negative", name,
-                          epsilon);
+  if (!tdm_layer_epsilon(graph, "cosine_similarity", name, epsilon)) return TDM_NO_VALUE;
   const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
   if (!tdm_arguments_broadcast(graph, "cosine_similarity", name, operands, 2)) return TDM_NO_VALUE;
   const tdm_value like = tdm_mul(graph, name, a, b); /* only for its shape */

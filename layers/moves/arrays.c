@@ -177,10 +177,7 @@ tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, co
 tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x, double p, int dimension,
                         double epsilon) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_is_setting(epsilon))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "normalize %s: epsilon is %g, expected a number of at least 0", name,
-                          epsilon);
+  if (!tdm_layer_epsilon(graph, "normalize", name, epsilon)) return TDM_NO_VALUE;
   const tdm_value norm = tdm_norm(graph, name, x, p, &dimension, 1, true);
   if (!tdm_value_is_valid(norm)) return TDM_NO_VALUE;
   return tdm_div(graph, name, x, tdm_clamp(graph, name, norm, epsilon, INFINITY));

@@ -267,6 +267,7 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
   name = tdm_graph_name(graph, name);
   tdm_batch_norm_options chosen;
   if (!tdm_layer_options(graph, "batch_norm", name, batch_norm, options, &chosen) ||
+      !tdm_layer_epsilon(graph, "batch_norm", name, chosen.epsilon) ||
       !tdm_layer_accepts(graph, "batch_norm", name, x))
     return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);

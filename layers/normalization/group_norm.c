@@ -90,6 +90,7 @@ tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
   name = tdm_graph_name(graph, name);
   tdm_group_norm_options chosen;
   if (!tdm_layer_options(graph, "group_norm", name, group_norm, options, &chosen) ||
+      !tdm_layer_epsilon(graph, "group_norm", name, chosen.epsilon) ||
       !has_channels(graph, "group_norm", name, x, !chosen.without_affine))
     return TDM_NO_VALUE;
   return normalize(graph, "group_norm", name, x, groups, chosen.epsilon, !chosen.without_affine);
@@ -104,6 +105,7 @@ tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x
   name = tdm_graph_name(graph, name);
   tdm_instance_norm_options chosen;
   if (!tdm_layer_options(graph, "instance_norm", name, instance_norm, options, &chosen) ||
+      !tdm_layer_epsilon(graph, "instance_norm", name, chosen.epsilon) ||
       !has_channels(graph, "instance_norm", name, x, chosen.affine || chosen.track_statistics))
     return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);

@@ -169,6 +169,7 @@ tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
   name = tdm_graph_name(graph, name);
   tdm_layer_norm_options chosen;
   if (!tdm_layer_options(graph, "layer_norm", name, layer_norm, options, &chosen) ||
+      !tdm_layer_epsilon(graph, "layer_norm", name, chosen.epsilon) ||
       !tdm_layer_accepts(graph, "layer_norm", name, x))
     return TDM_NO_VALUE;
   const tdm_layer_norm_attributes attributes = {.epsilon = chosen.epsilon, .rank = rank};
@@ -202,6 +203,7 @@ tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int
       !tdm_layer_accepts(graph, "rms_norm", name, x))
     return TDM_NO_VALUE;
   const double epsilon = tdm_or_default(chosen.epsilon, epsilon_of(tdm_value_dtype(graph, x)));
+  if (!tdm_layer_epsilon(graph, "rms_norm", name, epsilon)) return TDM_NO_VALUE;
   const tdm_layer_norm_attributes attributes = {.epsilon = epsilon, .rank = rank, .uncentered = 1};
   return append_norm(graph, "rms_norm", name, x, !chosen.without_affine, false, &attributes);
 }

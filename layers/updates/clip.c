@@ -150,16 +150,6 @@ tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) {
   return tdm_graph_status(tree.graph);
 }
 
-tdm_status tdm_clip_updates(tdm_update *update,
-                            void (*append)(tdm_update *update, const tdm_clip *clip,
-                                           size_t index)) {
-  tdm_clip clip;
-  TDM_TRY(tdm_clip_begin(update, &clip));
-  for (size_t i = 0; i < tdm_update_count(update); i++)
-    append(update, &clip, i);
-  return tdm_graph_status(tdm_update_graph(update));
-}
-
 /* Returns the clipped gradient. If the optimizer maximizes, the factor is negative; without a
  * factor the gradient is negated. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {

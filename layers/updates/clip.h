@@ -12,10 +12,6 @@ typedef struct tdm_clip {
 
 /* Appends the operations that compute the factor. Call once, before any update. */
 tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) TDM_WARN_UNUSED;
-/* Calls tdm_clip_begin, then `append` for each parameter in order. Returns the graph's status. */
-tdm_status tdm_clip_updates(tdm_update *update,
-                            void (*append)(tdm_update *update, const tdm_clip *clip,
-                                           size_t index)) TDM_WARN_UNUSED;
 /* Returns the gradient of parameter index (the rows of a sparse one), clipped by value and scaled
  * by the factor, if the optimizer requires these. The result is negated if the optimizer
  * maximizes. */

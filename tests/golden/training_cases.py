@@ -125,32 +125,31 @@ def main_model(case, make, clip=None, steps=20):
     train(case, modules, optimizer, forward, steps, clip)
 
 
-def adagrad_cases(with_options):
-    """Their settings are in the file, as option.adagrad and option.rmsprop."""
-    cases = {}
-    grid = itertools.product((0, 0.1), (0, 0.05), (0, 0.5), (1e-10, 1e-3))
-    for number, (rate_decay, decay, initial, epsilon) in enumerate(grid):
-        cases["adagrad_%d" % number] = dict(
-            with_options(
-                torch.optim.Adagrad, lr=0.05, lr_decay=rate_decay, weight_decay=decay, eps=epsilon,
-                initial_accumulator_value=initial
-            ),
-            options=("adagrad", 0.05, rate_decay, decay, initial, epsilon), steps=3
-        )
-    return cases
+# name -> (optimizer, steps, its arguments in the order of the options' fields, with their values)
+GRIDS = {
+    "adadelta": (torch.optim.Adadelta, 4, {
+        "lr": (1.0, 0.3), "rho": (0.9, 0.6), "eps": (1e-6, 1e-2), "weight_decay": (0, 0.1)
+    }),
+    "adagrad": (torch.optim.Adagrad, 3, {
+        "lr": (0.05,), "lr_decay": (0, 0.1), "weight_decay": (0, 0.05),
+        "initial_accumulator_value": (0, 0.5), "eps": (1e-10, 1e-3)
+    }),
+    "rmsprop": (torch.optim.RMSprop, 3, {
+        "lr": (0.01,), "alpha": (0.99, 0.8), "eps": (1e-8, 1e-3), "weight_decay": (0, 0.05),
+        "momentum": (0, 0.7), "centered": (False, True)
+    }),
+}
 
 
-def rmsprop_cases(with_options):
+def grid_cases(with_options):
+    """Their settings are in the file, as option.adagrad and so on."""
     cases = {}
-    grid = itertools.product((0.99, 0.8), (1e-8, 1e-3), (0, 0.05), (0, 0.7), (False, True))
-    for number, (alpha, epsilon, decay, momentum, centered) in enumerate(grid):
-        cases["rmsprop_%d" % number] = dict(
-            with_options(
-                torch.optim.RMSprop, lr=0.01, alpha=alpha, eps=epsilon, weight_decay=decay,
-                momentum=momentum, centered=centered
-            ),
-            options=("rmsprop", 0.01, alpha, epsilon, decay, momentum, centered), steps=3
-        )
+    for name, (optimizer, steps, grid) in GRIDS.items():
+        for number, values in enumerate(itertools.product(*grid.values())):
+            cases["%s_%d" % (name, number)] = dict(
+                with_options(optimizer, **dict(zip(grid, values))),
+                options=(name, *values), steps=steps
+            )
     return cases
 
 
@@ -176,17 +175,6 @@ def moments_cases(with_options):
             cases["%s_%d" % (name, number)] = dict(with_options(optimizer, **options), steps=8)
         cases["%s_maximize" % name] = dict(
             with_options(optimizer, lr=rate, maximize=True), clip=0.05
-        )
-    return cases
-
-
-def adadelta_cases(with_options):
-    cases = {}
-    grid = itertools.product((1.0, 0.3), (0.9, 0.6), (1e-6, 1e-2), (0, 0.1))
-    for number, (rate, rho, epsilon, decay) in enumerate(grid):
-        cases["adadelta_%d" % number] = dict(
-            with_options(torch.optim.Adadelta, lr=rate, rho=rho, eps=epsilon, weight_decay=decay),
-            options=("adadelta", rate, rho, epsilon, decay), steps=4
         )
     return cases
 
@@ -241,10 +229,8 @@ def training_cases():
         "adam_average_mean": dict(with_options(adam, lr=0.01), average="mean"),
         "sgd_maximize": with_options(sgd, lr=0.02, momentum=0.9, maximize=True),
     }
-    cases.update(adagrad_cases(with_options))
-    cases.update(rmsprop_cases(with_options))
+    cases.update(grid_cases(with_options))
     cases.update(moments_cases(with_options))
-    cases.update(adadelta_cases(with_options))
     if hasattr(torch.optim, "Adafactor"):
         cases.update(adafactor_cases(with_options))
     cases["adagrad_clip"] = dict(with_options(adagrad, lr=0.05), clip=0.05)

@@ -21,7 +21,7 @@ static tdm_status infer_kept(tdm_infer *infer) {
 
 static const tdm_operation keep = {
     .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_SGD,
+    .name = "sgd",
     .attribute_bytes = sizeof(tdm_sgd_attributes),
     .min_inputs = 2,
     .max_inputs = 2,
@@ -32,7 +32,8 @@ static const tdm_operation keep = {
 
 static const tdm_operation keep_sparse = {
     .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_SGD_SPARSE,
+    .name = "sgd_sparse",
+    .attribute_bytes = sizeof(tdm_sgd_attributes),
     .min_inputs = 4,
     .max_inputs = 4,
     .output_count = 1,
@@ -54,7 +55,7 @@ static tdm_status append_keeping(tdm_update *update) {
                                   tdm_update_indices(update, i), tdm_update_rows_count(update, i)};
     const tdm_sgd_attributes plain = {0};
     if (tdm_update_is_sparse(update, i))
-      tdm_append(graph, &keep_sparse, name, NULL, operands, 4, NULL);
+      tdm_append(graph, &keep_sparse, name, &plain, operands, 4, NULL);
     else
       tdm_append(graph, &keep, name, &plain, operands, 2, NULL);
   }

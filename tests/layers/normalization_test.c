@@ -417,6 +417,31 @@ static void large_gradients_are_clipped(void **state) {
   tdm_graph_release(graph);
 }
 
+static void negative_or_infinite_epsilon_is_refused(void **state) {
+  tdm_context *context = *state;
+  for (int layer = 0; layer < 5; layer++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, 2, 4, 6));
+    const double epsilon = layer % 2 == 0 ? -1e-5 : INFINITY;
+    if (layer == 0)
+      tdm_layer_norm_with(graph, "it", x, 1, WITH(tdm_layer_norm_options, o.epsilon = epsilon));
+    if (layer == 1)
+      tdm_rms_norm_with(graph, "it", x, 1, WITH(tdm_rms_norm_options, o.epsilon = epsilon));
+    if (layer == 2)
+      tdm_group_norm_with(graph, "it", x, 2, WITH(tdm_group_norm_options, o.epsilon = epsilon));
+    if (layer == 3)
+      tdm_instance_norm_with(graph, "it", x, WITH(tdm_instance_norm_options, o.epsilon = epsilon));
+    if (layer == 4)
+      tdm_batch_norm_with(graph, "it", x, WITH(tdm_batch_norm_options, o.epsilon = epsilon));
+    assert_int_equal(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+    const char *expected = layer % 2 == 0
+                               ? "epsilon is -1e-05, expected a finite number of at least 0"
+                               : "epsilon is inf, expected a finite number of at least 0";
+    if (!strstr(tdm_last_message(), expected)) fail_msg("%s", tdm_last_message());
+    tdm_graph_release(graph);
+  }
+}
+
 static int create_context(void **state) {
   *state = tdm_context_create(NULL);
   return *state ? 0 : -1;
@@ -438,6 +463,7 @@ int main(void) {
       cmocka_unit_test(variances_are_right_for_large_means),
       cmocka_unit_test(norms_of_large_elements_are_finite),
       cmocka_unit_test(large_gradients_are_clipped),
+      cmocka_unit_test(negative_or_infinite_epsilon_is_refused),
   };
   return cmocka_run_group_tests(tests, create_context, release_context);
 }

@@ -58,13 +58,16 @@ static void test_optimizers_that_refuse(void **state) {
   expect_refused(tdm_sparse_adam(0.1), false,
                  (const char *[4]){"sparse_adam", "table.weight", "dense"});
   expect_refused(tdm_sgd_with(&nesterov), false, (const char *[4]){"sgd", "nesterov"});
-  expect_refused(tdm_adam_with(&beta), false, (const char *[4]){"adam", "betas"});
+  expect_refused(tdm_adam_with(&beta), false,
+                 (const char *[4]){"adam", "beta1 is 1", "less than 1"});
   expect_refused(tdm_sgd(-1.0), false, (const char *[4]){"sgd", "learning rate -1"});
   expect_refused(tdm_adagrad_with(&shrinking), true,
                  (const char *[4]){"adagrad with weight decay", "table.weight", "sparse"});
-  expect_refused(tdm_adagrad_with(&slowing), false, (const char *[4]){"adagrad", "decay -0.5"});
+  expect_refused(tdm_adagrad_with(&slowing), false,
+                 (const char *[4]){"adagrad", "rate_decay is -0.5"});
   expect_refused(tdm_rmsprop(0.1), true, (const char *[4]){"rmsprop", "table.weight", "sparse"});
-  expect_refused(tdm_rmsprop_with(&momentous), false, (const char *[4]){"rmsprop", "momentum -2"});
+  expect_refused(tdm_rmsprop_with(&momentous), false,
+                 (const char *[4]){"rmsprop", "momentum is -2"});
   expect_refused(norm, false, (const char *[4]){"clip_norm", "-1"});
   const tdm_adam_options largest = OPTIONS(tdm_adam_options, o.amsgrad = true);
   const tdm_nadam_options slower = OPTIONS(tdm_nadam_options, o.momentum_decay = -0.5);
@@ -73,17 +76,22 @@ static void test_optimizers_that_refuse(void **state) {
   const tdm_adafactor_options growing = OPTIONS(tdm_adafactor_options, o.beta2_decay = 0.8),
                               tight = OPTIONS(tdm_adafactor_options, o.d = 0.5);
   expect_refused(tdm_sparse_adam_with(&largest), true,
-                 (const char *[4]){"sparse_adam", "no amsgrad"});
+                 (const char *[4]){"sparse_adam", "amsgrad is 1, expected 0"});
   expect_refused(tdm_nadam_with(&slower), false,
-                 (const char *[4]){"nadam", "momentum decay -0.5", "not negative"});
+                 (const char *[4]){"nadam", "momentum_decay is -0.5", "at least 0"});
+  const tdm_adam_options decaying = OPTIONS(tdm_adam_options, o.weight_decay = 0.1);
+  expect_refused(tdm_sparse_adam_with(&decaying), true,
+                 (const char *[4]){"sparse_adam", "weight_decay is 0.1, expected 0"});
   expect_refused(tdm_radam(0.1), true, (const char *[4]){"radam", "table.weight", "sparse"});
-  expect_refused(tdm_adamax_with(&unlike), false, (const char *[4]){"adamax", "betas", "1.5"});
+  expect_refused(tdm_adamax_with(&unlike), false, (const char *[4]){"adamax", "beta2 is 1.5"});
   expect_refused(tdm_adadelta(0.1), true, (const char *[4]){"adadelta", "table.weight", "sparse"});
-  expect_refused(tdm_adadelta_with(&forgetful), false, (const char *[4]){"adadelta", "rho 1.5"});
+  expect_refused(tdm_adadelta_with(&forgetful), false,
+                 (const char *[4]){"adadelta", "rho is 1.5", "0 to 1"});
   expect_refused(tdm_adafactor(0.1), true, (const char *[4]){"adafactor", "table.weight"});
   expect_refused(tdm_adafactor_with(&growing), false,
-                 (const char *[4]){"adafactor", "beta2_decay 0.8"});
-  expect_refused(tdm_adafactor_with(&tight), false, (const char *[4]){"adafactor", "d 0.5"});
+                 (const char *[4]){"adafactor", "beta2_decay is 0.8"});
+  expect_refused(tdm_adafactor_with(&tight), false,
+                 (const char *[4]){"adafactor", "d is 0.5", "at least 1"});
 }
 
 int main(void) {

@@ -1,5 +1,7 @@
 /* Models and optimizers of the cases of golden training data. Shapes are symbolic. */
 #include "tests/layers/training_cases.h"
+
+#include "devices/kernels/updates/optimizers.h"
 #include "tests/options.h"
 
 #include <setjmp.h>
@@ -218,33 +220,22 @@ static size_t table_cases(training_case *cases) {
   return count;
 }
 
-/* Makes an optimizer from the numbers of CASE/option.NAME in the golden file. */
+/* Makes an optimizer from the numbers of CASE/option.NAME in the golden file: the learning rate and
+ * the settings in the order of their table. */
 static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
-  if (strcmp(name, "adagrad") == 0) {
-    const tdm_adagrad_options options = OPTIONS(
-        tdm_adagrad_options, o.learning_rate = numbers[0], o.rate_decay = numbers[1],
-        o.weight_decay = numbers[2], o.initial_accumulator = numbers[3], o.epsilon = numbers[4]);
-    return tdm_adagrad_with(&options);
+#define READ_SETTING(setting, range) options.setting = *numbers++;
+#define MADE(name_of, settings_of)                                                                 \
+  if (strcmp(name, #name_of) == 0) {                                                               \
+    tdm_##name_of##_options options = tdm_##name_of##_options_default();                           \
+    options.learning_rate = *numbers++;                                                            \
+    settings_of(READ_SETTING) return tdm_##name_of##_with(&options);                               \
   }
-  if (strcmp(name, "adadelta") == 0) {
-    const tdm_adadelta_options options =
-        OPTIONS(tdm_adadelta_options, o.learning_rate = numbers[0], o.rho = numbers[1],
-                o.epsilon = numbers[2], o.weight_decay = numbers[3]);
-    return tdm_adadelta_with(&options);
-  }
-  if (strcmp(name, "adafactor") == 0) {
-    const tdm_adafactor_options options =
-        OPTIONS(tdm_adafactor_options, o.learning_rate = numbers[0], o.beta2_decay = numbers[1],
-                o.epsilon1 = numbers[2], o.epsilon2 = numbers[3], o.d = numbers[4],
-                o.weight_decay = numbers[5]);
-    return tdm_adafactor_with(&options);
-  }
-  assert_string_equal(name, "rmsprop");
-  const tdm_rmsprop_options options =
-      OPTIONS(tdm_rmsprop_options, o.learning_rate = numbers[0], o.alpha = numbers[1],
-              o.epsilon = numbers[2], o.weight_decay = numbers[3], o.momentum = numbers[4],
-              o.centered = numbers[5] != 0);
-  return tdm_rmsprop_with(&options);
+#define MADE_OF_TABLE(name_of, momentum) MADE(name_of, TDM_SETTINGS_##name_of)
+  TDM_OPTIMIZERS(MADE_OF_TABLE)
+  MADE(adagrad, TDM_SETTINGS_adagrad)
+  MADE(adafactor, TDM_OPTIONS_adafactor)
+  fail_msg("no optimizer %s", name);
+  return tdm_optimizer_default();
 }
 
 /* The cases that the golden file lists. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "devices/kernels/updates/optimizers.h"
 #include "tests/options.h"
 
 static const tdm_value none = {0, 0};
@@ -244,20 +245,16 @@ static void train(tdm_optimizer optimizer, probe_result *result) {
   end(&self);
 }
 
-#define OPTIMIZER_PROBE(kind)                                                                      \
+#define OPTIMIZER_PROBE(kind, ...)                                                                 \
   PROBE(kind) {                                                                                    \
     (void)field;                                                                                   \
     train(tdm_##kind##_with(given), result);                                                       \
   }
+TDM_OPTIMIZERS(OPTIMIZER_PROBE)
 OPTIMIZER_PROBE(sgd)
 OPTIMIZER_PROBE(adam)
-OPTIMIZER_PROBE(nadam)
-OPTIMIZER_PROBE(radam)
-OPTIMIZER_PROBE(adamax)
-OPTIMIZER_PROBE(adadelta)
 OPTIMIZER_PROBE(adafactor)
 OPTIMIZER_PROBE(adagrad)
-OPTIMIZER_PROBE(rmsprop)
 
 /* ---- Schedules ------------------------------------------------------------------------------- */
 
@@ -413,12 +410,12 @@ PROBE(loader) {
 
 #define ROW(kind)                                                                                  \
   { #kind, probe_##kind }
+#define ROW_OF_TABLE(kind, momentum) ROW(kind),
 const option_probe option_probes[] = {
-    ROW(adadelta),
+    TDM_OPTIMIZERS(ROW_OF_TABLE) /* devices/kernels/updates/optimizers.h */
     ROW(adafactor),
     ROW(adagrad),
     ROW(adam),
-    ROW(adamax),
     ROW(attention),
     ROW(batch_norm),
     ROW(cell),
@@ -436,15 +433,12 @@ const option_probe option_probes[] = {
     ROW(loader),
     ROW(loss),
     ROW(multi_head_attention),
-    ROW(nadam),
     ROW(one_cycle),
     ROW(parallel),
     ROW(plateau),
     ROW(pool),
     ROW(pool3d),
-    ROW(radam),
     ROW(rms_norm),
-    ROW(rmsprop),
     ROW(rnn),
     ROW(session),
     ROW(sgd),

@@ -108,9 +108,9 @@ def check_rules():
         ("graph/plan/plan.c", "tandem/core/status.h"), ("bench/timing.c", "tandem.h"),
         ("devices/cuda/library/opened.c", "devices/cuda/gpu.h"),
         ("data/safetensors/read.c", "data/dataset.h"),
-        ("devices/kernels/updates/cuda/adam.cu", "devices/contract/device.h"),
-        ("devices/kernels/updates/cuda/adam.cu", "devices/kernels/updates/cpu/update.h"),
-        ("devices/kernels/updates/cpu/adam.c", "devices/cpu/memory.h"),
+        ("devices/kernels/updates/cuda/updates.cu", "devices/contract/device.h"),
+        ("devices/kernels/updates/cuda/updates.cu", "devices/kernels/tables/cpu/sorted_ids.h"),
+        ("devices/kernels/updates/cpu/updates.c", "devices/cpu/memory.h"),
         ("devices/kernels/updates/optimizers.h", "devices/kernels/cpu/vector.h"),
         ("layers/products/linear.c", "devices/kernels/products/cpu/product.h"),
     )

@@ -61,14 +61,9 @@ _KERNELS = {
         "sparse_add",
     ],
     "updates": [
-        "adadelta",
         "adafactor",
-        "adagrad",
-        "adam",
-        "average",
         "norms",
-        "rmsprop",
-        "sgd",
+        "updates",
     ],
 }
 

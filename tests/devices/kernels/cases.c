@@ -177,16 +177,6 @@ void kernel_output_check(const kernel_case *test, size_t output, const char *whe
   }
 }
 
-double kernel_case_momentum(const kernel_case *self, double own) {
-  return self->scalars.has_momentum ? self->scalars.momentum : own;
-}
-
-tdm_adam_attributes kernel_case_adam(const kernel_case *self) {
-  tdm_adam_attributes attributes = self->attributes.adam;
-  attributes.beta1 = kernel_case_momentum(self, attributes.beta1);
-  return attributes;
-}
-
 void kernel_case_visit_momenta(kernel_case *self, kernel_visit visit, void *user) {
   visit(self, user);
   if (input_count_of(self, 0) > 100) return;

@@ -78,12 +78,7 @@ struct kernel_case {
     tdm_softmax_attributes softmax;
     tdm_sort_attributes sort;
     tdm_loss_attributes loss;
-    tdm_sgd_attributes sgd;
-    tdm_adam_attributes adam;
-    tdm_adagrad_attributes adagrad;
-    tdm_rmsprop_attributes rmsprop;
-    tdm_average_attributes average;
-    tdm_adadelta_attributes adadelta;
+    double settings[8]; /* of updates */
     tdm_adafactor_attributes adafactor;
     tdm_clip_attributes clip;
   } attributes;
@@ -93,9 +88,6 @@ struct kernel_case {
 
 typedef void (*kernel_visit)(const kernel_case *test, void *user);
 
-/* The run's momentum, if it has one, otherwise that of the attributes. */
-double kernel_case_momentum(const kernel_case *self, double own);
-tdm_adam_attributes kernel_case_adam(const kernel_case *self);
 /* Visits the case with its own momentum and, if it is small, also with those of runs, one of which
  * is 0. */
 void kernel_case_visit_momenta(kernel_case *self, kernel_visit visit, void *user);
@@ -187,10 +179,7 @@ void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit 
                          void *user); /* in loss_cases */
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
-/* Cases of the two families before. begun: the operands that all updates by rows have. */
-void adaptive_optimizer_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
-void moments_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
-void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
-void adagrad_sparse_case(const kernel_case *begun, kernel_visit visit, void *user);
+void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit,
+                     void *user); /* in optimizer_cases */
 
 #endif

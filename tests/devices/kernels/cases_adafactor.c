@@ -28,7 +28,7 @@ static void finish(const kernel_case *self, double step, const double *const *in
   }
   const double alpha =
       clamped(sqrt(of_parameter / (double)count), a->epsilon2) * fmin(rate, 1 / sqrt(step));
-  const double divisor = clamped(sqrt(of_update / (double)count) / a->clip, 1);
+  const double divisor = clamped(sqrt(of_update / (double)count) / a->d, 1);
   for (int64_t i = 0; i < count; i++)
     updates[i] = inputs[0][i] * (1 - rate * a->weight_decay) - alpha / divisor * updates[i];
 }
@@ -79,7 +79,7 @@ static void adafactor_case(tdm_dtype dtype, tdm_shape shape, tdm_adafactor_attri
   kernel_case test =
       kernel_case_make(TDM_OP_ADAFACTOR, dtype, is_matrix ? matrix_reference : vector_reference,
                        "%s, decay %g, d %g, step %g", tdm_shape_text(&shape, text, sizeof text),
-                       attributes.weight_decay, attributes.clip, step);
+                       attributes.weight_decay, attributes.d, step);
   test.attributes.adafactor = attributes;
   kernel_case_input(&test, dtype, shape, -1, 1);
   kernel_case_input(&test, dtype, shape, -1, 1);
@@ -99,9 +99,9 @@ static void adafactor_case(tdm_dtype dtype, tdm_shape shape, tdm_adafactor_attri
 
 void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
   const tdm_adafactor_attributes plain = {
-      .beta2_decay = -0.8, .epsilon1 = 1.2e-7, .epsilon2 = 1e-3, .clip = 1};
+      .beta2_decay = -0.8, .epsilon1 = 1.2e-7, .epsilon2 = 1e-3, .d = 1};
   const tdm_adafactor_attributes loose = {
-      .beta2_decay = -0.5, .epsilon1 = 0.4, .epsilon2 = 2, .clip = 3, .weight_decay = 0.1};
+      .beta2_decay = -0.5, .epsilon1 = 0.4, .epsilon2 = 2, .d = 3, .weight_decay = 0.1};
   adafactor_case(dtype, tdm_shape_of(1, count), plain, 4, visit, user);
   if (count > 1000) { /* large ones are slow where threads are emulated */
     adafactor_case(dtype, tdm_shape_of(3, 2, count / 300, 70), plain, 4, visit, user);

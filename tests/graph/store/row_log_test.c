@@ -159,7 +159,7 @@ static void an_update_costs_the_rows_it_names(void **unused) {
   const tdm_graph *graph = &session->newest->graph;
   int updates = 0;
   TDM_EACH_NODE(graph, node) {
-    if (!node->operation || strcmp(node->operation->name, TDM_OP_SGD_SPARSE) != 0) continue;
+    if (!node->operation || strcmp(node->operation->name, "sgd_sparse") != 0) continue;
     tdm_work work;
     assert_ok(tdm_work_of(graph, node, &work));
     const double rows = (double)tdm_ir_value_at(graph, node->inputs[1])->bytes;

@@ -7,8 +7,8 @@
 #include "core/status.h"
 #include "devices/kernels/cpu/sums.h"
 #include "devices/kernels/cpu/vector_math.h"
-#include "devices/kernels/updates/cpu/update.h"
 #include "devices/kernels/updates/optimizers.h"
+#include "devices/kernels/updates/update_sizes.h"
 
 enum { COLUMNS = 256 }; /* of a block, for which all rows are added at once */
 
@@ -199,7 +199,7 @@ static tdm_status adafactor_execute(const tdm_kernel_call *call) {
     find_means(&job);
   }
   tdm_team_run(team, sizes->rows, grain, rows_measure, &job);
-  const double too_large = fmax(1.0, root_mean_square(&job) / attributes->clip);
+  const double too_large = fmax(1.0, root_mean_square(&job) / attributes->d);
   job.rate = (real)(size * fmin(rate, 1.0 / sqrt(steps)) / too_large);
   tdm_team_run(team, sizes->rows, grain, rows_end, &job);
   return TDM_OK;

@@ -2,7 +2,6 @@
  * of squares of rows and columns are kept. N. Shazeer, M. Stern, "Adafactor: adaptive learning
  * rates with sublinear memory cost", ICML 2018. */
 #include "devices/kernels/cuda/reduce.h"
-#include "devices/kernels/updates/cuda/update.h"
 #include "devices/kernels/updates/optimizers.h"
 #include "devices/kernels/updates/update_sizes.h"
 
@@ -178,7 +177,7 @@ template <class stored> static tdm_status adafactor_run(const tdm_kernel_call *c
   TDM_TRY(kernel_launch(call, "adafactor_rows", begin_rows<stored>, blocks_of(sizes->rows), threads,
                         parameter, gradient, states, *sizes, numbers, norms));
   TDM_TRY(kernel_launch(call, "adafactor_size", find_rate, 1, BLOCK, norms, sizes->rows,
-                        sizes->count, attributes->clip, attributes->epsilon2, false, numbers));
+                        sizes->count, attributes->d, attributes->epsilon2, false, numbers));
   if (sizes->factored) {
     TDM_TRY(kernel_launch(call, "adafactor_columns", begin_columns<stored>,
                           blocks_for(sizes->batches * sizes->length), BLOCK, gradient, columns,
@@ -189,7 +188,7 @@ template <class stored> static tdm_status adafactor_run(const tdm_kernel_call *c
   TDM_TRY(kernel_launch(call, "adafactor_measure", measure_rows<stored>, blocks_of(sizes->rows),
                         threads, gradient, states, columns, *sizes, means, epsilon, norms));
   TDM_TRY(kernel_launch(call, "adafactor_rate", find_rate, 1, BLOCK, norms, sizes->rows,
-                        sizes->count, attributes->clip, attributes->epsilon2, true, numbers));
+                        sizes->count, attributes->d, attributes->epsilon2, true, numbers));
   return kernel_launch(call, "adafactor", end_rows<stored>, blocks_of(sizes->rows), threads,
                        gradient, parameter, states, columns, *sizes, means, epsilon,
                        (real_of<stored>)(1.0 - learning * attributes->weight_decay), numbers);

@@ -62,7 +62,7 @@ static const tdm_operation detach = {.struct_size = sizeof(tdm_operation),
                                      .work = tdm_work_streams,
                                      .precision = TDM_PRECISION_GIVEN};
 
-#define OTHERS "it shows what gradients of others make; tests/layers/golden_gradients_test.c"
+#define OTHERS "it shows what gradients of others make; tests/layers/golden/golden_gradients_test.c"
 
 TDM_RECORDS(gradient_of,
             {.operation = &tdm_operation_gradient_of,

@@ -1,6 +1,6 @@
 /* The API: bytes become calls of tandem.h. Invariant: an accepted graph runs or fails with a
  * message and a status other than INTERNAL, and finally all its resources are released. */
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 
 #include <time.h>
 

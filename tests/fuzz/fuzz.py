@@ -44,7 +44,7 @@ def read_options(name):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             options = file.read().split()
-    words = os.path.join(FOLDER, name + ".dict")
+    words = os.path.join(FOLDER, "dictionaries", name + ".dict")
     return options + (["-dict=" + words] if os.path.exists(words) else [])
 
 

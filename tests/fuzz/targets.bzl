@@ -8,8 +8,8 @@ def fuzz_target(name, deps, srcs = [], has_threads = False):
     """Defines NAME_fuzz, which links only with --config=fuzz, and NAME_test.
 
     Args:
-      name: name of the target. NAME_fuzz.c is its source, corpus/NAME its inputs, and NAME.dict, if
-        it exists, its dictionary.
+      name: name of the target. NAME_fuzz.c is its source, corpus/NAME its inputs, and
+        dictionaries/NAME.dict, if it exists, its dictionary.
       deps: libraries that the target calls
       srcs: further source files
       has_threads: True if the target starts threads, so that ThreadSanitizer runs it

@@ -1,6 +1,6 @@
 """Cases of elements in order, einsum, parts and diagonals of arrays, norms and running products.
 The options of a case are beside its values, as option.LAYER, a list of numbers:
-tests/layers/arrays_cases.c reads them, so that only this file lists cases."""
+tests/layers/cases/arrays.c reads them, so that only this file lists cases."""
 
 import math
 

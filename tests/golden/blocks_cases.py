@@ -1,7 +1,7 @@
 """Cases of what recurrent layers have besides their sequences (projections, single sequences,
 cells), of attention with more than queries, keys and values, and of layers made of layers. The
 options of a case are beside its values, as option.LAYER, a list of numbers:
-tests/layers/blocks_cases.c reads them, so that only this file lists cases."""
+tests/layers/cases/blocks.c reads them, so that only this file lists cases."""
 
 import itertools
 

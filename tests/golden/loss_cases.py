@@ -1,5 +1,5 @@
 """Cases of losses over a grid of their options, which are beside a case's values, as
-option.BUILDER: tests/layers/loss_cases.c reads them, so that only this file lists cases."""
+option.BUILDER: tests/layers/cases/loss.c reads them, so that only this file lists cases."""
 
 import itertools
 

@@ -1,5 +1,5 @@
 """Cases of layers that move elements, repeat them, or compute them from positions. The options of a
-case are stored with its values, as option.LAYER, a list of numbers: tests/layers/moves_cases.c
+case are stored with its values, as option.LAYER, a list of numbers: tests/layers/cases/moves.c
 reads them, so that only this file lists cases."""
 
 import torch

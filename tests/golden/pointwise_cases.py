@@ -1,5 +1,5 @@
 """Cases of mathematics element by element. The options of a case are beside its values, as
-option.LAYER, a list of numbers: tests/layers/pointwise_cases.c reads them, so that only this file
+option.LAYER, a list of numbers: tests/layers/cases/pointwise.c reads them, so that only this file
 lists cases."""
 
 import torch

@@ -1,5 +1,5 @@
 """Cases of RNN, LSTM and GRU. The options of a case are beside its values, as option.recurrent, a
-list of numbers: tests/layers/recurrent_cases.c reads them, so that only this file lists cases."""
+list of numbers: tests/layers/cases/recurrent.c reads them, so that only this file lists cases."""
 
 import itertools
 

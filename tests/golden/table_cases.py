@@ -1,5 +1,5 @@
 """Cases of tables in bags, of products, and of attention. The options of a case are beside its
-values, as option.LAYER, a list of numbers: tests/layers/table_cases.c reads them, so that only this
+values, as option.LAYER, a list of numbers: tests/layers/cases/table.c reads them, so that only this
 file lists cases."""
 
 import itertools

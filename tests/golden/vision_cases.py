@@ -1,5 +1,5 @@
 """Cases of layers for images, and of related ones. The options of a case are stored with its
-values, as option.LAYER, a list of numbers: tests/layers/vision_cases.c reads them, so that only
+values, as option.LAYER, a list of numbers: tests/layers/cases/vision.c reads them, so that only
 this file lists cases."""
 
 import itertools

@@ -1,6 +1,6 @@
 """Cases of convolutions and pooling of three dimensions, of padding that convolutions do not do by
 themselves, of single images, and of resizing by more than neighbours. The options of a case are
-beside its values, as option.LAYER, a list of numbers: tests/layers/volumes_cases.c reads them, so
+beside its values, as option.LAYER, a list of numbers: tests/layers/cases/volumes.c reads them, so
 that only this file lists cases."""
 
 import torch

@@ -3,6 +3,9 @@
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load("//tests:programs.bzl", "test_programs")
 
+def _name_of(topic):
+    return topic.split("/")[-1]
+
 def graph_tests(
         topics,
         deps = [],
@@ -13,7 +16,7 @@ def graph_tests(
     """Defines a test `topic_test` from topic_test.c for each topic.
 
     Args:
-      topics: names of the source files, without "_test.c"
+      topics: paths of the source files, without "_test.c"; the last part names the test
       deps: dependencies in addition to `support`, //graph and cmocka
       support: library that selects the accelerators: simulated ones ("//tests/graph:support") or
         emulated GPUs (support_cuda)
@@ -24,7 +27,7 @@ def graph_tests(
     if together:
         test_programs(
             name = together,
-            programs = {topic + "_test": topic + "_test.c" for topic in topics},
+            programs = {_name_of(topic) + "_test": topic + "_test.c" for topic in topics},
             deps = [
                 support,
                 "//graph",
@@ -35,7 +38,7 @@ def graph_tests(
         return
     for topic in topics:
         cc_test(
-            name = topic + "_test",
+            name = _name_of(topic) + "_test",
             size = size,
             srcs = [topic + "_test.c"],
             deps = [
@@ -52,14 +55,14 @@ def graph_tests_of_kinds(topics, tags = [], cuda_tags = [], deps = [], **kwargs)
     The test `sim_tests` contains all tests on simulated devices, `cuda_tests` all on emulated GPUs.
 
     Args:
-      topics: names of the source files, without "_test.c"
+      topics: paths of the source files, without "_test.c"; the last part names the test
       tags: tags of all tests
       cuda_tags: additional tags of the tests on emulated GPUs
       deps: dependencies in addition to `support`, //graph and cmocka
       **kwargs: further attributes of test_programs
     """
     for kind, support in {"cuda": ":support_cuda", "sim": ":support"}.items():
-        programs = {"%s_%s_test" % (topic, kind): topic + "_test.c" for topic in topics}
+        programs = {"%s_%s_test" % (_name_of(topic), kind): topic + "_test.c" for topic in topics}
         test_programs(
             name = kind + "_tests",
             defines = {

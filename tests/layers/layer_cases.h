@@ -41,7 +41,7 @@ struct layer_case {
 size_t layer_cases_all(layer_case *cases, size_t capacity);
 #define LAYER_CASES_MAX 512
 
-/* Builders of the cases of golden files that contain their cases (option_cases.c), by the name of
+/* Builders of the cases of golden files that contain their cases (cases/option.c), by the name of
  * the layer. Each list ends with NULL. */
 typedef struct layer_builder {
   const char *layer;

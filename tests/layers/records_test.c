@@ -13,8 +13,8 @@
 #include "devices/kernels/elementwise/fused.h"
 #include "graph/run/session.h"
 #include "layers/records.h"
+#include "tests/layers/cases/training.h"
 #include "tests/layers/layer_cases.h"
-#include "tests/layers/training_cases.h"
 
 typedef void (*record_check)(const tdm_record *record);
 

@@ -1,4 +1,4 @@
-/* Plans in their present form, recorded as text in this folder: any change of a plan of these
+/* Plans in their present form, recorded as text in recorded/: any change of a plan of these
  * models shows here, line by line. Intended changes are recorded by bazel run
  * //tests/graph/plans:plans_test -- --record, and reviewed as a difference of text. The text has
  * the nodes on their queues, the waits of each, the place of its result, and the transfers with
@@ -47,7 +47,7 @@ static void tell(const plan_model *model, tdm_session *session, FILE *out) {
   if (model->machine) recorded_tell_forecast(session, NULL, out);
 }
 
-static const recorded_kind plans = {.folder = "tests/graph/plans/", .tell = tell};
+static const recorded_kind plans = {.folder = "tests/graph/plans/recorded/", .tell = tell};
 
 static void plans_over_devices_in_a_row_are_as_recorded(void **unused) {
   (void)unused;

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "tests/devices/sanitized.h"
-#include "tests/graph/run/counter_model.h"
+#include "tests/graph/run/counters/counter_model.h"
 #include "tests/graph/run_tally.h"
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"

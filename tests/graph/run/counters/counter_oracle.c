@@ -1,6 +1,6 @@
 /* The single-threaded oracle: node after node, then backwards, then the updates. */
-#include "tests/graph/run/counter_model.h"
-#include "tests/graph/run/counter_rules.h"
+#include "tests/graph/run/counters/counter_model.h"
+#include "tests/graph/run/counters/counter_rules.h"
 
 void counter_oracle_begin(const counter_model *model, counter_state *state) {
   memset(state, 0, sizeof *state);

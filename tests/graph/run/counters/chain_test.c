@@ -5,7 +5,7 @@
 
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
-#include "tests/graph/run/counter_model.h"
+#include "tests/graph/run/counters/counter_model.h"
 #include "tests/graph/seed_range.h"
 #include "tests/options.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 #include "tests/options.h"
 
 /* A name that may have been given, "n0" to "n7", "s" and parameters of these. */

@@ -3,8 +3,8 @@
  * evaluates the same graph, its backward pass and its updates on one thread, sharing no code with
  * the library. Kernels pause at random, so that a value whose event is not waited for is probably
  * missing. */
-#ifndef TANDEM_TESTS_GRAPH_RUN_COUNTER_MODEL_H
-#define TANDEM_TESTS_GRAPH_RUN_COUNTER_MODEL_H
+#ifndef TANDEM_TESTS_GRAPH_RUN_COUNTERS_COUNTER_MODEL_H
+#define TANDEM_TESTS_GRAPH_RUN_COUNTERS_COUNTER_MODEL_H
 
 #include "tests/graph/support.h"
 

@@ -1,8 +1,8 @@
 /* Golden cases in which NaN and infinities differ from PyTorch, with the reason. An exception
  * applies to the cases and operands whose names begin with its names, and permits no other
  * difference. */
-#ifndef TANDEM_TESTS_LAYERS_SPECIAL_EXCEPTIONS_H
-#define TANDEM_TESTS_LAYERS_SPECIAL_EXCEPTIONS_H
+#ifndef TANDEM_TESTS_LAYERS_GOLDEN_SPECIAL_EXCEPTIONS_H
+#define TANDEM_TESTS_LAYERS_GOLDEN_SPECIAL_EXCEPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Calls of layers/moves.h, arrays.h and of other functions that move elements: one each, with drawn
  * arguments. */
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 
 enum { MOST_OPERANDS = 4 };
 

@@ -1,9 +1,9 @@
-/* A program that calls tandem.h, made of bytes: building (api_build.c, api_layers.c), then sessions
- * and runs (api_run.c). Invariant: values that are not hostile stay small, so that accepted graphs
+/* A program that calls tandem.h, made of bytes: building (build.c, layers.c), then sessions and
+ * runs (run.c). Invariant: values that are not hostile stay small, so that accepted graphs
  * run in milliseconds. Hostile ones are too large for any machine. Sizes that a large machine could
  * allocate get no session, which would create the parameters. */
-#ifndef TANDEM_TESTS_FUZZ_API_H
-#define TANDEM_TESTS_FUZZ_API_H
+#ifndef TANDEM_TESTS_FUZZ_API_API_H
+#define TANDEM_TESTS_FUZZ_API_API_H
 
 #include "tandem/tandem.h"
 #include "tests/fuzz/support.h"

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "tests/layers/golden/special_exceptions.h"
 #include "tests/layers/layer_cases.h"
-#include "tests/layers/special_exceptions.h"
 
 #ifndef TEST_DEVICE
 #define TEST_DEVICE "cpu:0"

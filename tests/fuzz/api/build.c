@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 #include "tests/options.h"
 
 /* Bytes of addresses that a simulated device has, of the smallest elements. */

@@ -1,6 +1,6 @@
 /* See held_plan.h. */
 #define _GNU_SOURCE /* syscall */
-#include "tests/graph/run/held_plan.h"
+#include "tests/graph/run/counters/held_plan.h"
 
 #include <dirent.h>
 #include <fcntl.h>

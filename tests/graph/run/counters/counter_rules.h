@@ -1,7 +1,7 @@
 /* The arithmetic of counters, for the kernels and for the oracle: integers below a prime, in
  * float64. */
-#ifndef TANDEM_TESTS_GRAPH_RUN_COUNTER_RULES_H
-#define TANDEM_TESTS_GRAPH_RUN_COUNTER_RULES_H
+#ifndef TANDEM_TESTS_GRAPH_RUN_COUNTERS_COUNTER_RULES_H
+#define TANDEM_TESTS_GRAPH_RUN_COUNTERS_COUNTER_RULES_H
 
 #include "tandem/core/core.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 #include "tests/options.h"
 
 enum { MOST_ELEMENTS = 65536 };

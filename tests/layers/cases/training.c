@@ -1,5 +1,5 @@
 /* Models and optimizers of the cases of golden training data. Shapes are symbolic. */
-#include "tests/layers/training_cases.h"
+#include "tests/layers/cases/training.h"
 
 #include "devices/kernels/updates/optimizers.h"
 #include "tests/options.h"

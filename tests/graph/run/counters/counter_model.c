@@ -1,12 +1,12 @@
 /* The library's side: operations, kernels, the graph. The oracle is in counter_oracle.c. */
-#include "tests/graph/run/counter_model.h"
+#include "tests/graph/run/counters/counter_model.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 #include "graph/store/store.h"
-#include "tests/graph/run/counter_rules.h"
-#include "tests/graph/run/held_plan.h"
+#include "tests/graph/run/counters/counter_rules.h"
+#include "tests/graph/run/counters/held_plan.h"
 #include "tests/options.h"
 
 /* ---- Kernels ------------------------------------------------------------------------------- */

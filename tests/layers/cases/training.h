@@ -1,6 +1,6 @@
 /* The cases that golden data of training exist for: a model, an optimizer, where it lives. */
-#ifndef TANDEM_TESTS_LAYERS_TRAINING_CASES_H
-#define TANDEM_TESTS_LAYERS_TRAINING_CASES_H
+#ifndef TANDEM_TESTS_LAYERS_CASES_TRAINING_H
+#define TANDEM_TESTS_LAYERS_CASES_TRAINING_H
 
 #include "tests/layers/layer_test.h"
 

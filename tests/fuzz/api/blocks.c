@@ -1,6 +1,6 @@
-/* Calls of layers/volumes.h, blocks.h and of the layers that api_layers.c does not call: one each,
+/* Calls of layers/volumes.h, blocks.h and of the layers that layers.c does not call: one each,
  * with drawn arguments. */
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 #include "tests/options.h"
 
 static void draw_sizes(api *self, int64_t *sizes, int count) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "tests/devices/sanitized.h"
-#include "tests/graph/run/counter_model.h"
-#include "tests/graph/run/held_plan.h"
+#include "tests/graph/run/counters/counter_model.h"
+#include "tests/graph/run/counters/held_plan.h"
 
 enum { MOST_SEEDS = 200 };
 

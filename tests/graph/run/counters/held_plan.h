@@ -3,8 +3,8 @@
  * for a gate: a command on a device of its own that ends once all other threads sleep.
  * More waits are always legal, so a plan that is held anywhere still has to give the same result.
  */
-#ifndef TANDEM_TESTS_GRAPH_RUN_HELD_PLAN_H
-#define TANDEM_TESTS_GRAPH_RUN_HELD_PLAN_H
+#ifndef TANDEM_TESTS_GRAPH_RUN_COUNTERS_HELD_PLAN_H
+#define TANDEM_TESTS_GRAPH_RUN_COUNTERS_HELD_PLAN_H
 
 #include "graph/run/session.h"
 

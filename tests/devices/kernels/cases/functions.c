@@ -1,8 +1,8 @@
 /* Cases of the functions of devices/kernels/elementwise/functions.h with golden data: PyTorch's
  * values, repeated over full and partial vectors and over several pieces of a team. Invariant: no
  * function is named here. */
-#include "core/status.h"
 #include "devices/kernels/elementwise/functions.h"
+#include "core/status.h"
 #include "tests/devices/kernels/cases.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Calls of layers/: one each, with drawn arguments. */
 #include "devices/kernels/elementwise/functions.h"
-#include "tests/fuzz/api.h"
+#include "tests/fuzz/api/api.h"
 #include "tests/options.h"
 
 /* ---- Element by element ---------------------------------------------------------------------- */

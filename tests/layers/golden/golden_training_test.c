@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/layers/training_cases.h"
+#include "tests/layers/cases/training.h"
 
 /* ---- Training -------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "tests/devices/sanitized.h"
-#include "tests/graph/run/counter_model.h"
+#include "tests/graph/run/counters/counter_model.h"
 #include "tests/graph/seed_range.h"
 
 enum { SEEDS_A_CONTEXT = 50 };

@@ -123,8 +123,9 @@ static tdm_status check_nodes(const between *state) {
         TDM_TRY(check_leaving(state, node->name, value));
     }
   }
-  for (size_t i = 0; i < graph->outputs.count; i++)
-    TDM_TRY(check_leaving(state, "an output of the graph", graph->outputs.items[i].value));
+  for (size_t i = 0; i < graph->described->outputs.count; i++)
+    TDM_TRY(
+        check_leaving(state, "an output of the graph", graph->described->outputs.items[i].value));
   return TDM_OK;
 }
 

@@ -18,19 +18,21 @@ tdm_graph *tdm_graph_create(tdm_context *context) {
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_graph *graph = tdm_allocate(allocator, sizeof *graph, "graph");
   if (!graph) return NULL;
-  if (tdm_graph_init(graph, context) == TDM_OK) return graph;
-  tdm_graph_release(graph);
+  if (tdm_graph_init_described(graph, context) == TDM_OK) return graph;
+  tdm_graph_deinit(graph);
+  tdm_release(allocator, graph, sizeof *graph);
   return NULL;
 }
 
 tdm_graph *tdm_graph_retain(tdm_graph *graph) {
-  if (graph) atomic_fetch_add_explicit(&graph->references, 1, memory_order_relaxed);
+  if (graph && graph->described)
+    atomic_fetch_add_explicit(&graph->described->references, 1, memory_order_relaxed);
   return graph;
 }
 
 void tdm_graph_release(tdm_graph *graph) {
-  if (!graph || tdm_context_is_inherited(graph->context)) return;
-  if (atomic_fetch_sub(&graph->references, 1) != 1) return;
+  if (!graph || !graph->described || tdm_context_is_inherited(graph->context)) return;
+  if (atomic_fetch_sub(&graph->described->references, 1) != 1) return;
   tdm_context *context = tdm_context_retain(graph->context);
   tdm_graph_deinit(graph);
   tdm_release(tdm_context_allocator(context), graph, sizeof *graph);
@@ -71,7 +73,7 @@ bool tdm_graph_is_open(tdm_graph *graph, const char *name) {
     return false;
   }
   if (graph->status != TDM_OK) return false;
-  if (graph->frozen) {
+  if (graph->described && graph->described->frozen) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: the graph is frozen by a session",
                    name ? name : "?");
     return false;
@@ -84,13 +86,28 @@ bool tdm_graph_is_open(tdm_graph *graph, const char *name) {
   return false;
 }
 
+bool tdm_graph_describes(tdm_graph *graph, const char *name) {
+  if (!tdm_graph_is_open(graph, name)) return false;
+  if (graph->described) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: a rule of an operation only appends nodes",
+                 name);
+  return false;
+}
+
+const tdm_scope *tdm_graph_scope(const tdm_graph *graph) {
+  static const tdm_scope outermost = {.prefix = "", .dtype = TDM_FLOAT32};
+  const tdm_described *described = graph->described;
+  return described ? &described->scopes[described->scope_depth] : &outermost;
+}
+
+/* Returns the present scope of a user's graph. */
 static tdm_scope *scope_of(tdm_graph *graph) {
-  return &graph->scopes[graph->scope_depth];
+  return &graph->described->scopes[graph->described->scope_depth];
 }
 
 static const char *path_of(tdm_graph *graph, const char *name) {
   if (graph->lent && name == graph->lent->name) return name;
-  const char *prefix = scope_of(graph)->prefix;
+  const char *prefix = tdm_graph_scope(graph)->prefix;
   return *prefix ? tdm_region_format(&graph->region, "%s%s", prefix, name)
                  : tdm_region_string(&graph->region, name);
 }
@@ -106,7 +123,7 @@ static uintptr_t count_up(tdm_graph *graph, tdm_map *counts, const char *key) {
 const char *tdm_graph_name(tdm_graph *graph, const char *name) {
   if (name) return name;
   if (!tdm_graph_is_open(graph, "a layer without a name")) return "?";
-  const uintptr_t number = count_up(graph, &graph->nameless, scope_of(graph)->prefix);
+  const uintptr_t number = count_up(graph, &graph->nameless, tdm_graph_scope(graph)->prefix);
   const char *made = tdm_region_format(&graph->region, "%zu", (size_t)number);
   if (made) return made;
   tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
@@ -143,7 +160,7 @@ static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, co
 }
 
 tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
-  if (!tdm_graph_is_open(graph, name)) return TDM_NO_VALUE;
+  if (!tdm_graph_describes(graph, name)) return TDM_NO_VALUE;
   if (tdm_dtype_bytes(dtype) == 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %d is no dtype", name,
                           (int)dtype);
@@ -160,7 +177,7 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
                           name, tdm_dtype_name(dtype), tdm_shape_text(&shape, text, sizeof text));
   }
   const char *path = path_of(graph, name);
-  if (path && tdm_map_get(&graph->input_names, path))
+  if (path && tdm_map_get(&graph->described->input_names, path))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s is declared twice", path);
   tdm_ir_value value = {.spec = tdm_ir_share_spec(graph, &spec),
                         .kind = TDM_VALUE_INPUT,
@@ -171,35 +188,36 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   const uint32_t index = tdm_ir_add_value(graph, &value);
   const uintptr_t number = graph->inputs.count + 1;
-  if (!index || tdm_map_put(&graph->input_names, path, (void *)number) != TDM_OK)
+  if (!index || tdm_map_put(&graph->described->input_names, path, (void *)number) != TDM_OK)
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   graph->inputs.items[graph->inputs.count++] = index;
   return tdm_ir_handle(graph, index);
 }
 
 static void add_output(tdm_graph *graph, const char *name, tdm_value value, int16_t device) {
+  tdm_described *described = graph->described;
   const uint32_t index = index_of(graph, value, "output", name);
   if (!index) return;
-  if (tdm_map_get(&graph->output_names, name)) {
+  if (tdm_map_get(&described->output_names, name)) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "output %s is declared twice", name);
     return;
   }
   const char *copy = tdm_region_string(&graph->region, name);
-  const uintptr_t number = graph->outputs.count + 1;
-  if (!copy || TDM_ARRAY_RESERVE(graph, &graph->outputs, 1) != TDM_OK ||
-      tdm_map_put(&graph->output_names, copy, (void *)number) != TDM_OK) {
+  const uintptr_t number = described->outputs.count + 1;
+  if (!copy || TDM_ARRAY_RESERVE(graph, &described->outputs, 1) != TDM_OK ||
+      tdm_map_put(&described->output_names, copy, (void *)number) != TDM_OK) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
     return;
   }
-  graph->outputs.items[graph->outputs.count++] = (tdm_graph_output){copy, index, device};
+  described->outputs.items[described->outputs.count++] = (tdm_graph_output){copy, index, device};
 }
 
 void tdm_output(tdm_graph *graph, const char *name, tdm_value value) {
-  if (tdm_graph_is_open(graph, name)) add_output(graph, name, value, TDM_HOST_DEVICE);
+  if (tdm_graph_describes(graph, name)) add_output(graph, name, value, TDM_HOST_DEVICE);
 }
 
 void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const char *device) {
-  if (!tdm_graph_is_open(graph, name)) return;
+  if (!tdm_graph_describes(graph, name)) return;
   if (!device) {
     add_output(graph, name, value, TDM_NO_DEVICE);
     return;
@@ -220,7 +238,7 @@ void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const ch
 }
 
 void tdm_place(tdm_graph *graph, const char *device) {
-  if (!tdm_graph_is_open(graph, "tdm_place")) return;
+  if (!tdm_graph_describes(graph, "tdm_place")) return;
   const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
   tdm_scope *scope = scope_of(graph);
   scope->absent = NULL;
@@ -253,42 +271,43 @@ static void enter_scope(tdm_graph *graph, const char *name, const char *prefix) 
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
     return;
   }
-  if (graph->scope_depth + 1 >= TDM_MAX_SCOPES) {
+  if (graph->described->scope_depth + 1 >= TDM_MAX_SCOPES) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: more than %d scopes", name, TDM_MAX_SCOPES);
     return;
   }
-  graph->scopes[graph->scope_depth + 1] = *scope_of(graph);
-  graph->scopes[graph->scope_depth + 1].prefix = prefix;
-  graph->scope_depth++;
+  const tdm_scope outer = *scope_of(graph);
+  graph->described->scope_depth++;
+  *scope_of(graph) = outer;
+  scope_of(graph)->prefix = prefix;
 }
 
 void tdm_scope_push(tdm_graph *graph, const char *name) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_graph_is_open(graph, name)) return;
+  if (!tdm_graph_describes(graph, name)) return;
   const char *outer = scope_of(graph)->prefix;
   enter_scope(graph, name, tdm_region_format(&graph->region, "%s%s/", outer, name));
 }
 
 void tdm_scope_push_index(tdm_graph *graph, const char *name, int64_t index) {
-  if (!tdm_graph_is_open(graph, name)) return;
+  if (!tdm_graph_describes(graph, name)) return;
   const char *outer = scope_of(graph)->prefix;
   enter_scope(graph, name,
               tdm_region_format(&graph->region, "%s%s/%" PRId64 "/", outer, name, index));
 }
 
 void tdm_scope_pop(tdm_graph *graph) {
-  if (graph && graph->frozen)
+  if (graph && graph->described && graph->described->frozen)
     return; /* the end of a scope may come after the session, which does
              * not need it */
-  if (!tdm_graph_is_open(graph, "tdm_scope_pop")) return;
-  if (graph->scope_depth == 0)
+  if (!tdm_graph_describes(graph, "tdm_scope_pop")) return;
+  if (graph->described->scope_depth == 0)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "tdm_scope_pop without a matching push");
   else
-    graph->scope_depth--;
+    graph->described->scope_depth--;
 }
 
 void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype) {
-  if (!tdm_graph_is_open(graph, "tdm_scope_dtype")) return;
+  if (!tdm_graph_describes(graph, "tdm_scope_dtype")) return;
   if (tdm_dtype_is_floating(dtype))
     scope_of(graph)->dtype = dtype;
   else
@@ -297,12 +316,12 @@ void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype) {
 }
 
 void tdm_scope_evaluate(tdm_graph *graph, bool evaluates) {
-  if (!tdm_graph_is_open(graph, "tdm_scope_evaluate")) return;
+  if (!tdm_graph_describes(graph, "tdm_scope_evaluate")) return;
   scope_of(graph)->evaluates = evaluates;
 }
 
 tdm_dtype tdm_graph_dtype(const tdm_graph *graph) {
-  return graph ? graph->scopes[graph->scope_depth].dtype : TDM_DTYPE_NONE;
+  return graph ? tdm_graph_scope(graph)->dtype : TDM_DTYPE_NONE;
 }
 
 tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value) {
@@ -421,9 +440,9 @@ static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const 
 /* Returns where to insert: at the insertion that was lent to a rule, or at the end for a user's
  * call. */
 static tdm_insertion insertion_for(const tdm_graph *graph, const char *path) {
-  tdm_insertion at = {.device = TDM_NO_DEVICE,
-                      .wanted = tdm_wanted(graph->scopes[graph->scope_depth].device),
-                      .evaluates = graph->scopes[graph->scope_depth].evaluates};
+  const tdm_scope *scope = tdm_graph_scope(graph);
+  tdm_insertion at = {
+      .device = TDM_NO_DEVICE, .wanted = tdm_wanted(scope->device), .evaluates = scope->evaluates};
   if (graph->lent) at = *graph->lent;
   at.name = path;
   return at;
@@ -448,8 +467,8 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   if (!check_overwriting(graph, operation, name, indices, output_count)) return TDM_NO_VALUE;
   const char *path = path_of(graph, name);
   if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  if (!graph->lent && scope_of(graph)->absent)
-    return tdm_graph_fail(graph, TDM_UNAVAILABLE, "%s: %s", path, scope_of(graph)->absent);
+  const char *absent = tdm_graph_scope(graph)->absent;
+  if (!graph->lent && absent) return tdm_graph_fail(graph, TDM_UNAVAILABLE, "%s: %s", path, absent);
   const tdm_insertion at = insertion_for(graph, path);
   const uint32_t first =
       tdm_insert(graph, &at, operation, attributes, indices, node_inputs(operation, input_count));

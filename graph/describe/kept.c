@@ -4,7 +4,7 @@
 #include "graph/ir/ir.h"
 
 tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
-  if (!tdm_graph_is_open(graph, name)) return TDM_NO_VALUE;
+  if (!tdm_graph_describes(graph, name)) return TDM_NO_VALUE;
   if (!tdm_shape_is_valid(&shape) || !tdm_shape_is_concrete(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "kept %s: its shape has to be of sizes, since a sequence has it before "
@@ -14,8 +14,8 @@ tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shap
   if (!tdm_value_is_valid(input)) return TDM_NO_VALUE;
   if (TDM_ARRAY_RESERVE(graph, &graph->kepts, 1) != TDM_OK)
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  graph->kepts.items[graph->kepts.count++] = (tdm_graph_kept){
-      .value = input.index, .wanted_device = graph->scopes[graph->scope_depth].device};
+  graph->kepts.items[graph->kepts.count++] =
+      (tdm_graph_kept){.value = input.index, .wanted_device = tdm_graph_scope(graph)->device};
   tdm_ir_value_at(graph, input.index)->kept = (uint32_t)graph->kepts.count;
   return input;
 }
@@ -23,7 +23,7 @@ tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shap
 /* Returns the kept value itself, not a part of it. Returns NULL and sets the graph's error if the
  * value is not kept. */
 static tdm_graph_kept *kept_of(tdm_graph *graph, const char *name, tdm_value value) {
-  if (!tdm_graph_is_open(graph, name)) return NULL;
+  if (!tdm_graph_describes(graph, name)) return NULL;
   if (!tdm_ir_owns(graph, value)) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                    "%s: what is to be written is no value of the graph", name);
@@ -41,8 +41,8 @@ static tdm_graph_kept *kept_of(tdm_graph *graph, const char *name, tdm_value val
 
 /* Fails if an output delivers the contents that will be overwritten. */
 static bool check_outputs(tdm_graph *graph, const char *name, const tdm_graph_kept *kept) {
-  for (size_t i = 0; i < graph->outputs.count; i++) {
-    const tdm_graph_output *output = &graph->outputs.items[i];
+  for (size_t i = 0; i < graph->described->outputs.count; i++) {
+    const tdm_graph_output *output = &graph->described->outputs.items[i];
     if (tdm_ir_value_at(graph, output->value)->root != kept->value) continue;
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                    "%s: output %s shows %s as it was before; fetch what tdm_keep_rows answers",

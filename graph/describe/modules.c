@@ -21,7 +21,7 @@ size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const char *dev
   static const char function[] = "tdm_replicate";
   tdm_device *found[TDM_MAX_PARTS];
   size_t count;
-  if (!tdm_graph_is_open(graph, function) || !check_module(graph, function, module)) return 0;
+  if (!tdm_graph_describes(graph, function) || !check_module(graph, function, module)) return 0;
   tdm_status status = tdm_context_find_placements(graph->context, devices ? devices : "",
                                                   TDM_MAX_PARTS, found, &count);
   if (status != TDM_OK) {
@@ -78,7 +78,7 @@ void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules, const tdm_v
                         size_t count, tdm_value *outputs) {
   for (size_t i = 0; outputs && i < count; i++)
     outputs[i] = TDM_NO_VALUE;
-  if (!tdm_graph_is_open(graph, "tdm_parallel_apply")) return;
+  if (!tdm_graph_describes(graph, "tdm_parallel_apply")) return;
   if (count > 0 && (!modules || !inputs || !outputs)) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                    "tdm_parallel_apply: %zu modules, and a list of them is NULL", count);

@@ -266,7 +266,7 @@ static void replicate_or_fail(tdm_graph *graph, const char *scopes, const tdm_bo
   const char *name = called ? tdm_region_string(&graph->region, called) : NULL;
   tdm_parallel_options read;
   tdm_status status;
-  if (graph->frozen)
+  if (graph->described->frozen)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
   else if (!called || !options)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
@@ -281,7 +281,7 @@ static void replicate_or_fail(tdm_graph *graph, const char *scopes, const tdm_bo
 }
 
 void tdm_data_parallel(tdm_graph *graph, const char *scope, const tdm_parallel_options *options) {
-  if (!tdm_graph_is_open(graph, "tdm_data_parallel")) return;
+  if (!tdm_graph_describes(graph, "tdm_data_parallel")) return;
   replicate_or_fail(graph, scope, NULL, scope && !*scope ? "the graph" : scope, options);
 }
 
@@ -295,7 +295,7 @@ static const char *name_or(const tdm_graph *graph, const tdm_value *values, size
 void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs, size_t input_count,
                                const tdm_value *outputs, size_t output_count,
                                const tdm_parallel_options *options) {
-  if (!tdm_graph_is_open(graph, "tdm_data_parallel_between")) return;
+  if (!tdm_graph_describes(graph, "tdm_data_parallel_between")) return;
   const tdm_boundary boundary = {inputs, input_count, outputs, output_count};
   const char *name =
       tdm_region_format(&graph->region, "%s..%s", name_or(graph, inputs, input_count, ""),

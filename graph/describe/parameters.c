@@ -75,7 +75,7 @@ static bool holds_initial(tdm_graph *graph, const char *path, tdm_dtype dtype,
 
 /* Returns the path from the top, or NULL with an error. */
 static const char *path_from_top(tdm_graph *graph, const char *name, const char *suffix) {
-  const char *prefix = graph->scopes[graph->scope_depth].prefix;
+  const char *prefix = tdm_graph_scope(graph)->prefix;
   const char *path = tdm_region_format(&graph->region, "%s%s%s", prefix, name, suffix);
   if (!path) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
@@ -230,34 +230,37 @@ tdm_value tdm_constant(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_
 /* ---- Layers, and ties ---- */
 
 void tdm_tie(tdm_graph *graph, const char *name, const char *of) {
-  if (!tdm_graph_is_open(graph, name) || !tdm_graph_is_open(graph, of)) return;
-  const char *prefix = graph->scopes[graph->scope_depth].prefix;
+  if (!tdm_graph_describes(graph, name) || !tdm_graph_describes(graph, of)) return;
+  tdm_described *described = graph->described;
+  const char *prefix = tdm_graph_scope(graph)->prefix;
   const tdm_graph_tie tie = {tdm_region_format(&graph->region, "%s%s", prefix, name),
                              tdm_region_format(&graph->region, "%s%s", prefix, of)};
-  const uintptr_t number = graph->ties.count + 1;
-  if (!tie.name || !tie.of || TDM_ARRAY_RESERVE(graph, &graph->ties, 1) != TDM_OK ||
-      tdm_map_put(&graph->tie_names, tie.name, (void *)number) != TDM_OK)
+  const uintptr_t number = described->ties.count + 1;
+  if (!tie.name || !tie.of || TDM_ARRAY_RESERVE(graph, &described->ties, 1) != TDM_OK ||
+      tdm_map_put(&described->tie_names, tie.name, (void *)number) != TDM_OK)
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   else
-    graph->ties.items[graph->ties.count++] = tie;
+    described->ties.items[described->ties.count++] = tie;
 }
 
 /* Returns the latest tie for the path, or NULL. */
 static const tdm_graph_tie *find_tie(const tdm_graph *graph, const char *path) {
+  const tdm_described *described = graph->described;
   uintptr_t latest = 0;
-  for (size_t length = graph->ties.count ? strcspn(path, "./") : 0; length > 0;) {
-    const uintptr_t number = (uintptr_t)tdm_map_get_part(&graph->tie_names, path, length);
+  for (size_t length = described && described->ties.count ? strcspn(path, "./") : 0; length > 0;) {
+    const uintptr_t number = (uintptr_t)tdm_map_get_part(&described->tie_names, path, length);
     if (number > latest) latest = number;
     length = path[length] ? length + 1 + strcspn(path + length + 1, "./") : 0;
   }
-  return latest ? &graph->ties.items[latest - 1] : NULL;
+  return latest ? &described->ties.items[latest - 1] : NULL;
 }
 
 static tdm_status add_alias(tdm_graph *graph, const char *path, size_t persistent) {
-  if (tdm_map_get(&graph->alias_names, path)) return TDM_OK;
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->aliases, 1));
-  TDM_TRY(tdm_map_put(&graph->alias_names, path, (void *)(graph->aliases.count + 1)));
-  graph->aliases.items[graph->aliases.count++] = (tdm_graph_alias){path, persistent};
+  tdm_described *described = graph->described;
+  if (tdm_map_get(&described->alias_names, path)) return TDM_OK;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &described->aliases, 1));
+  TDM_TRY(tdm_map_put(&described->alias_names, path, (void *)(described->aliases.count + 1)));
+  described->aliases.items[described->aliases.count++] = (tdm_graph_alias){path, persistent};
   return TDM_OK;
 }
 

@@ -217,7 +217,7 @@ static tdm_status shard(tdm_graph *graph, const char *scopes, const tdm_shard_op
 }
 
 void tdm_shard(tdm_graph *graph, const char *scopes, const tdm_shard_options *options) {
-  if (!tdm_graph_is_open(graph, "tdm_shard")) return;
+  if (!tdm_graph_describes(graph, "tdm_shard")) return;
   const tdm_status status = shard(graph, scopes, options);
   if (status == TDM_OK) return;
   tdm_fail_within(status, "sharding %s", !scopes ? "nothing" : *scopes ? scopes : "all tables");

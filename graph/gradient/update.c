@@ -219,11 +219,12 @@ static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item)
   const uint32_t kept =
       tdm_insert(graph, &at, &tdm_operation_log_rows, NULL, &item->gradient.indices, 1);
   TDM_TRY(tdm_graph_status(graph));
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->logs, 1));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->logs, 1));
   tdm_ir_value *value = tdm_ir_value_at(graph, kept);
   value->kind = TDM_VALUE_LOG;
-  value->binding = (uint32_t)graph->logs.count;
-  graph->logs.items[graph->logs.count++] = (tdm_graph_log){kept, parameter->binding, -1};
+  value->binding = (uint32_t)graph->planned->logs.count;
+  graph->planned->logs.items[graph->planned->logs.count++] =
+      (tdm_graph_log){kept, parameter->binding, -1};
   return TDM_OK;
 }
 

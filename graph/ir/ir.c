@@ -8,22 +8,16 @@
 
 static _Atomic uint32_t next_tag = 1; /* distinguishes graphs */
 
-tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
+static tdm_status init(tdm_graph *graph, tdm_context *context) {
   memset(graph, 0, sizeof *graph);
   graph->context = tdm_context_retain(context);
   graph->allocator = tdm_context_allocator(context);
   tdm_region_init(&graph->region, graph->allocator);
   tdm_map_init(&graph->persistent_names, graph->allocator);
-  tdm_map_init(&graph->input_names, graph->allocator);
-  tdm_map_init(&graph->output_names, graph->allocator);
-  tdm_map_init(&graph->tie_names, graph->allocator);
-  tdm_map_init(&graph->alias_names, graph->allocator);
   tdm_map_init(&graph->nameless, graph->allocator);
   tdm_map_init(&graph->streams, graph->allocator);
   graph->tag = atomic_fetch_add(&next_tag, 1);
   if (graph->tag == 0) graph->tag = atomic_fetch_add(&next_tag, 1);
-  graph->references = 1;
-  graph->scopes[0] = (tdm_scope){.prefix = "", .dtype = TDM_FLOAT32};
   TDM_TRY(tdm_ir_reserve_nodes(graph, 1));
   TDM_TRY(tdm_ir_reserve_values(graph, 1));
   graph->nodes.count = 1;
@@ -33,29 +27,61 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   return tdm_ir_value_at(graph, 0)->spec ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
+tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
+  TDM_TRY(init(graph, context));
+  graph->planned = tdm_region_take(&graph->region, sizeof *graph->planned, "graph");
+  return graph->planned ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
+tdm_status tdm_graph_init_described(tdm_graph *graph, tdm_context *context) {
+  TDM_TRY(init(graph, context));
+  tdm_described *described = tdm_region_take(&graph->region, sizeof *described, "graph");
+  if (!described) return TDM_OUT_OF_MEMORY;
+  graph->described = described;
+  described->references = 1;
+  described->scopes[0] = (tdm_scope){.prefix = "", .dtype = TDM_FLOAT32};
+  tdm_map_init(&described->input_names, graph->allocator);
+  tdm_map_init(&described->output_names, graph->allocator);
+  tdm_map_init(&described->tie_names, graph->allocator);
+  tdm_map_init(&described->alias_names, graph->allocator);
+  return TDM_OK;
+}
+
+static void deinit_described(tdm_graph *graph) {
+  tdm_described *described = graph->described;
+  if (!described) return;
+  TDM_ARRAY_DEINIT(graph, &described->ties);
+  TDM_ARRAY_DEINIT(graph, &described->aliases);
+  TDM_ARRAY_DEINIT(graph, &described->outputs);
+  tdm_map_deinit(&described->input_names);
+  tdm_map_deinit(&described->output_names);
+  tdm_map_deinit(&described->tie_names);
+  tdm_map_deinit(&described->alias_names);
+}
+
+static void deinit_planned(tdm_graph *graph) {
+  tdm_planned *planned = graph->planned;
+  if (!planned) return;
+  TDM_ARRAY_DEINIT(graph, &planned->deliveries);
+  TDM_ARRAY_DEINIT(graph, &planned->deriveds);
+  TDM_ARRAY_DEINIT(graph, &planned->logs);
+  TDM_ARRAY_DEINIT(graph, &planned->row_conditions);
+  for (size_t i = planned->prepared.count; i-- > 0;) /* fused kernels refer to their members */
+    tdm_prepared_let_go(planned->prepared.items[i]);
+  TDM_ARRAY_DEINIT(graph, &planned->prepared);
+}
+
 void tdm_graph_deinit(tdm_graph *graph) {
+  deinit_described(graph);
+  deinit_planned(graph);
   TDM_ARRAY_DEINIT(graph, &graph->inputs);
   TDM_ARRAY_DEINIT(graph, &graph->kepts);
   TDM_ARRAY_DEINIT(graph, &graph->persistents);
-  TDM_ARRAY_DEINIT(graph, &graph->ties);
-  TDM_ARRAY_DEINIT(graph, &graph->aliases);
   TDM_ARRAY_DEINIT(graph, &graph->shardings);
+  TDM_ARRAY_DEINIT(graph, &graph->parallel_regions);
   tdm_map_deinit(&graph->persistent_names);
-  tdm_map_deinit(&graph->input_names);
-  tdm_map_deinit(&graph->output_names);
-  tdm_map_deinit(&graph->tie_names);
-  tdm_map_deinit(&graph->alias_names);
   tdm_map_deinit(&graph->nameless);
   tdm_map_deinit(&graph->streams);
-  TDM_ARRAY_DEINIT(graph, &graph->outputs);
-  TDM_ARRAY_DEINIT(graph, &graph->deliveries);
-  TDM_ARRAY_DEINIT(graph, &graph->deriveds);
-  TDM_ARRAY_DEINIT(graph, &graph->logs);
-  TDM_ARRAY_DEINIT(graph, &graph->row_conditions);
-  TDM_ARRAY_DEINIT(graph, &graph->parallel_regions);
-  for (size_t i = graph->prepared.count; i-- > 0;) /* fused kernels refer to their members */
-    tdm_prepared_let_go(graph->prepared.items[i]);
-  TDM_ARRAY_DEINIT(graph, &graph->prepared);
   tdm_region_deinit(&graph->region);
   tdm_context_release(graph->context);
 }
@@ -202,12 +228,14 @@ uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int6
   const tdm_spec spec = {.dtype = TDM_INT64, .shape = tdm_shape_of(1, window)};
   const tdm_ir_value value = {.spec = tdm_ir_share_spec(graph, &spec),
                               .kind = TDM_VALUE_LOG,
-                              .binding = (uint32_t)graph->logs.count,
+                              .binding = (uint32_t)graph->planned->logs.count,
                               .device = table->device,
                               .name = table->name};
-  if (TDM_ARRAY_RESERVE(graph, &graph->logs, 1) != TDM_OK) return 0;
+  if (TDM_ARRAY_RESERVE(graph, &graph->planned->logs, 1) != TDM_OK) return 0;
   const uint32_t index = tdm_ir_add_value(graph, &value);
-  if (index) graph->logs.items[graph->logs.count++] = (tdm_graph_log){index, persistent, age};
+  if (index)
+    graph->planned->logs.items[graph->planned->logs.count++] =
+        (tdm_graph_log){index, persistent, age};
   return index;
 }
 

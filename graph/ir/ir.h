@@ -1,6 +1,6 @@
 /* The intermediate form on which all passes work: nodes, values, and the lists of a graph. A user's
- * graph has symbolic shapes. lower.c makes a concrete copy of what a run requires, and the passes
- * rewrite that copy.
+ * graph has a description and symbolic shapes. lower.c copies what a run requires to the graph of a
+ * plan, with the sizes of the run, and the passes rewrite that copy.
  * Invariants:
  * - index 0 of nodes and values is unused (invalid);
  * - a node's outputs have consecutive indices;
@@ -298,51 +298,63 @@ typedef struct tdm_stable_array {
 
 #define TDM_SHARED_SPECS 64
 
-struct tdm_graph {
+/* What only the graph of a user has: the names, ties and scopes of its description. */
+typedef struct tdm_described {
   _Atomic uint32_t references;
+  _Atomic bool frozen; /* set by threads that create sessions of it */
+  tdm_map input_names; /* path to index + 1, as in the other maps */
+  tdm_map output_names;
+  tdm_map tie_names; /* name to its latest tie */
+  tdm_map alias_names;
+  TDM_ARRAY(tdm_graph_tie) ties;
+  TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
+  TDM_ARRAY(tdm_graph_output) outputs;
+  tdm_scope scopes[TDM_MAX_SCOPES];
+  int scope_depth;
+} tdm_described;
+
+/* What only the graph of a plan has: its results, the copies and rows that runs refresh, and its
+ * kernels. */
+typedef struct tdm_planned {
+  TDM_ARRAY(tdm_graph_delivery)
+  deliveries; /* after the pass `transfer` those of each rank, in the order of the ranks */
+  TDM_ARRAY(tdm_graph_derived) deriveds;
+  TDM_ARRAY(tdm_graph_log) logs;
+  TDM_ARRAY(tdm_row_condition)
+  row_conditions;                     /* that of any device first */
+  TDM_ARRAY(tdm_prepared *) prepared; /* kernels of its nodes; released by deinit */
+} tdm_planned;
+
+/* What both kinds of graphs have. */
+struct tdm_graph {
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
-  tdm_region region;   /* nodes, values, names, attributes */
-  uint32_t tag;        /* distinguishes values of different graphs */
-  _Atomic bool frozen; /* set by threads that create sessions of it */
-  bool concrete;
-  tdm_stable_array nodes;  /* elements: tdm_ir_node */
-  tdm_stable_array values; /* elements: tdm_ir_value */
+  tdm_region region;        /* nodes, values, names, attributes */
+  uint32_t tag;             /* distinguishes values of different graphs */
+  tdm_described *described; /* a user's graph; NULL: a plan's */
+  tdm_planned *planned;     /* a plan's graph; NULL: a user's */
+  tdm_stable_array nodes;   /* elements: tdm_ir_node */
+  tdm_stable_array values;  /* elements: tdm_ir_value */
   tdm_node_order order;
   TDM_ARRAY(uint32_t) inputs; /* value indices */
   TDM_ARRAY(tdm_graph_kept) kepts;
   TDM_ARRAY(tdm_graph_persistent) persistents;
-  tdm_map persistent_names; /* path to index + 1, of those declared here; so the next four */
-  tdm_map input_names;
-  tdm_map output_names;
-  tdm_map tie_names; /* name to its latest tie */
-  tdm_map alias_names;
-  tdm_map nameless; /* scope's prefix to number of nodes without a name */
-  tdm_map streams;  /* path to number of random operations with it */
-  TDM_ARRAY(tdm_graph_tie) ties;
-  TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
-  TDM_ARRAY(tdm_graph_output) outputs;
+  tdm_map persistent_names; /* path to index + 1, of those declared here */
   TDM_ARRAY(tdm_sharding) shardings;
-  TDM_ARRAY(tdm_graph_delivery)
-  deliveries; /* concrete graph: the results. After the pass `transfer` those of each rank, in the
-               * order of the ranks */
-  TDM_ARRAY(tdm_graph_derived) deriveds;
-  TDM_ARRAY(tdm_graph_log) logs;
-  TDM_ARRAY(tdm_row_condition)
-  row_conditions;                                  /* that of any device first */
   TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from index 1 */
-  TDM_ARRAY(tdm_prepared *) prepared;              /* kernels of its nodes; released by deinit */
-  tdm_scope scopes[TDM_MAX_SCOPES];
-  int scope_depth;
+  tdm_map nameless;                 /* scope's prefix to number of nodes without a name */
+  tdm_map streams;                  /* path to number of random operations with it */
+  const struct tdm_insertion *lent; /* where tdm_append inserts while a rule runs */
   const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of the records without a flaw */
   const tdm_spec *specs[TDM_SHARED_SPECS];       /* by hash: the latest of each */
-  const struct tdm_insertion *lent;              /* where tdm_append inserts while a rule runs */
   tdm_status status;                             /* the first error */
   char message[TDM_MESSAGE_BYTES];
 };
 
-/* Initializes a graph with the memory for its nodes and names. */
+/* Initialize the graph of a plan, and that of a user. Both are deinitialized by the same function,
+ * also after a failure. */
 tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) TDM_WARN_UNUSED;
+tdm_status tdm_graph_init_described(tdm_graph *graph, tdm_context *context) TDM_WARN_UNUSED;
 void tdm_graph_deinit(tdm_graph *graph);
 
 static inline tdm_ir_value *tdm_ir_value_at(const tdm_graph *graph, size_t index) {
@@ -356,10 +368,10 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) 
 /* The first function returns the number of values that each rank delivers, the second the i-th
  * value of a rank. The graph must have been through the pass `transfer`. */
 static inline size_t tdm_ir_delivery_count(const tdm_graph *graph) {
-  return graph->deliveries.count / (size_t)tdm_context_rank_count(graph->context);
+  return graph->planned->deliveries.count / (size_t)tdm_context_rank_count(graph->context);
 }
 static inline uint32_t tdm_ir_delivery(const tdm_graph *graph, int rank, size_t i) {
-  return graph->deliveries.items[(size_t)rank * tdm_ir_delivery_count(graph) + i].value;
+  return graph->planned->deliveries.items[(size_t)rank * tdm_ir_delivery_count(graph) + i].value;
 }
 /* True if the operation's struct contains the field. Programs built with an older header have
  * shorter structs. */
@@ -440,6 +452,11 @@ bool tdm_ir_is_possible(const tdm_spec *spec);
 /* Returns true if an object of that name may be added. Otherwise the reason is the thread's message
  * and, if graph is not NULL, the graph's error. */
 bool tdm_graph_is_open(tdm_graph *graph, const char *name);
+/* Returns true if that object may be described: the graph is open and a user's. A rule that runs on
+ * the graph of a plan only appends nodes. */
+bool tdm_graph_describes(tdm_graph *graph, const char *name);
+/* Returns the present scope. The graph of a plan has only the outermost one. */
+const tdm_scope *tdm_graph_scope(const tdm_graph *graph);
 /* Copies bytes into the graph's region. Returns NULL if count is 0 or memory is exhausted. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
 

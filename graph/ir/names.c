@@ -12,8 +12,8 @@ const char *tdm_inputs_text(const tdm_graph *graph, const char *given, tdm_choic
 
 const char *tdm_outputs_text(const tdm_graph *graph, const char *given, tdm_choices *choices) {
   tdm_choices_init(choices, given);
-  for (size_t i = 0; i < graph->outputs.count; i++)
-    tdm_choices_add(choices, graph->outputs.items[i].name);
+  for (size_t i = 0; i < graph->described->outputs.count; i++)
+    tdm_choices_add(choices, graph->described->outputs.items[i].name);
   return tdm_choices_text(choices, "outputs");
 }
 

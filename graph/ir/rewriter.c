@@ -106,8 +106,8 @@ void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count) {
     tdm_ir_value *value = tdm_ir_value_at(graph, v);
     if (value->root < count && by[value->root]) value->root = by[value->root];
   }
-  for (size_t i = 0; i < graph->deliveries.count; i++) {
-    uint32_t *value = &graph->deliveries.items[i].value;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++) {
+    uint32_t *value = &graph->planned->deliveries.items[i].value;
     if (*value < count && by[*value]) *value = by[*value];
   }
 }

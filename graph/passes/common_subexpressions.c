@@ -107,8 +107,8 @@ static void read_firsts(const common_state *state, tdm_ir_node *node) {
 
 static void find_apart(common_state *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->deliveries.count; i++) {
-    const uint32_t value = graph->deliveries.items[i].value;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++) {
+    const uint32_t value = graph->planned->deliveries.items[i].value;
     state->apart[value] = state->apart[tdm_ir_value_at(graph, value)->root] = true;
   }
   TDM_EACH_NODE(graph, node) {

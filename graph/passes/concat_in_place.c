@@ -94,8 +94,9 @@ static void settle_value(const join_state *state, uint32_t value, const uint64_t
 
 static void join_all(join_state *state, uint64_t *offsets) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->deliveries.count; i++)
-    state->delivered[tdm_ir_value_at(graph, graph->deliveries.items[i].value)->root] = true;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++)
+    state->delivered[tdm_ir_value_at(graph, graph->planned->deliveries.items[i].value)->root] =
+        true;
   note_uses(state);
   size_t place = 0;
   TDM_EACH_NODE(graph, node) {

@@ -321,8 +321,8 @@ static tdm_status gather_all(parallel_state *state) {
   TDM_EACH_NODE(graph, node) {
     if (side_of(state, node) == TDM_SIDE_AFTER) TDM_TRY(gather_node(state, node));
   }
-  for (size_t i = 0; i < graph->deliveries.count; i++)
-    TDM_TRY(gather(state, &graph->deliveries.items[i].value));
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++)
+    TDM_TRY(gather(state, &graph->planned->deliveries.items[i].value));
   tdm_rename_entering(&state->chunked, state->gathered);
   return TDM_OK;
 }

@@ -167,8 +167,9 @@ static void note_fixed_uses(tdm_fusing *state) {
   const tdm_graph *graph = state->graph;
   for (size_t v = 0; v < graph->values.count; v++)
     state->uses[v].first = TDM_FUSE_NONE;
-  for (size_t i = 0; i < graph->deliveries.count; i++)
-    state->uses[tdm_fuse_value(state, graph->deliveries.items[i].value)->root].leaves = true;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++)
+    state->uses[tdm_fuse_value(state, graph->planned->deliveries.items[i].value)->root].leaves =
+        true;
   uint32_t *counts = &state->steps[graph->order.count]; /* per device */
   size_t place = 0;
   TDM_EACH_NODE(graph, node) {

@@ -82,8 +82,8 @@ static void note_versions(const kept_state *state, const tdm_ir_node *node) {
 /* Delivers copies of overwritten values. Values that update phases write are delivered before. */
 static tdm_status deliver_copies(kept_state *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->deliveries.count; i++) {
-    uint32_t *value = &graph->deliveries.items[i].value;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++) {
+    uint32_t *value = &graph->planned->deliveries.items[i].value;
     const uint32_t version = written_version(state, *value);
     if (!version || state->writers[version]->role == TDM_ROLE_UPDATE) continue;
     TDM_TRY(copy_before(state, *value, 0, value));

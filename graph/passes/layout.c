@@ -50,11 +50,11 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_
                                .output_count = node->output_count,
                                .team_size = device->team_size};
   tdm_prepared *prepared;
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->prepared, 1));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->prepared, 1));
   const tdm_status status = tdm_prepared_get(cache, &key, &prepared);
   if (status != TDM_OK)
     return tdm_fail_within(status, "%s %s on %s", node->operation->name, node->name, device->name);
-  graph->prepared.items[graph->prepared.count++] = prepared;
+  graph->planned->prepared.items[graph->planned->prepared.count++] = prepared;
   node->prepared = prepared;
   const tdm_kernel_answer *answer = &node->prepared->answer;
   for (uint32_t k = 0; k < node->output_count && k < TDM_KERNEL_FORMATS; k++) {
@@ -172,8 +172,8 @@ static tdm_status lay_out(layout_state *state) {
     }
     TDM_TRY(fit_inputs(state, node));
   }
-  for (size_t i = 0; i < graph->deliveries.count; i++) {
-    uint32_t *delivered = &graph->deliveries.items[i].value;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++) {
+    uint32_t *delivered = &graph->planned->deliveries.items[i].value;
     const tdm_ir_value *value = tdm_ir_value_at(graph, *delivered);
     if (value->spec->format == TDM_FORMAT_DENSE) continue;
     *delivered = reorder(state, *delivered, TDM_FORMAT_DENSE, value->device, NULL);

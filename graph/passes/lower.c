@@ -26,8 +26,8 @@ typedef struct lowering_state {
 #define NEEDED UINT32_MAX
 
 bool tdm_is_asked_for(const tdm_graph *source, uint32_t parameter) {
-  for (size_t i = 0; i < source->outputs.count; i++)
-    if (source->outputs.items[i].value == parameter) return true;
+  for (size_t i = 0; i < source->described->outputs.count; i++)
+    if (source->described->outputs.items[i].value == parameter) return true;
   TDM_EACH_NODE(source, node) {
     if (!tdm_asks_gradient(node)) continue;
     for (uint32_t k = 0; k < node->input_count; k++)
@@ -358,9 +358,9 @@ static tdm_status lower_shardings(lowering_state *state) {
 static tdm_status lower_targets(const lowering_state *state) {
   const tdm_lowering *lowering = state->lowering;
   tdm_graph *out = state->out;
-  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->deliveries, lowering->target_count));
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->planned->deliveries, lowering->target_count));
   for (size_t i = 0; i < lowering->target_count; i++)
-    out->deliveries.items[out->deliveries.count++] = (tdm_graph_delivery){
+    out->planned->deliveries.items[out->planned->deliveries.count++] = (tdm_graph_delivery){
         .value = state->map[lowering->targets[i]],
         .device = lowering->target_devices ? lowering->target_devices[i] : TDM_HOST_DEVICE};
   return TDM_OK;
@@ -386,7 +386,6 @@ tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph) {
   const size_t map_bytes = state.source->values.count * sizeof *state.map;
   state.map = tdm_allocate(out_graph->allocator, map_bytes, "lowering");
   if (!state.map) return TDM_OUT_OF_MEMORY;
-  out_graph->concrete = true;
   const tdm_status status = lower_all(&state);
   tdm_release(out_graph->allocator, state.map, map_bytes);
   return status;

@@ -253,8 +253,8 @@ static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim
 static tdm_status deliver_all(tdm_chunked *chunked) {
   const tdm_graph *graph = chunked->graph;
   for (int to_host = 0; to_host < 2; to_host++)
-    for (size_t i = 0; i < graph->deliveries.count; i++) {
-      tdm_graph_delivery *delivery = &graph->deliveries.items[i];
+    for (size_t i = 0; i < graph->planned->deliveries.count; i++) {
+      tdm_graph_delivery *delivery = &graph->planned->deliveries.items[i];
       if ((delivery->device == TDM_HOST_DEVICE) == to_host) TDM_TRY(deliver(chunked, delivery));
     }
   return TDM_OK;

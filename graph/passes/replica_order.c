@@ -10,8 +10,8 @@ void tdm_remove_unread_replicas(tdm_chunked *chunked, size_t node_count) {
     bool read = node->index < node_count || node->part.replica < 2 || node->operation->has_effects;
     for (uint32_t k = 0; k < node->output_count; k++)
       read |= tdm_ir_value_at(graph, node->first_output + k)->readers > 0;
-    for (size_t i = 0; i < graph->deliveries.count && !read; i++)
-      read = graph->deliveries.items[i].value - node->first_output < node->output_count;
+    for (size_t i = 0; i < graph->planned->deliveries.count && !read; i++)
+      read = graph->planned->deliveries.items[i].value - node->first_output < node->output_count;
     if (!read) tdm_remove_node(graph, node);
   }
 }

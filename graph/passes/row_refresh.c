@@ -46,9 +46,9 @@ static bool find_readers(const row_state *state) {
 
 static tdm_status add_condition(tdm_graph *graph, tdm_row_condition condition,
                                 uint32_t *out_condition) {
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->row_conditions, 1));
-  graph->row_conditions.items[graph->row_conditions.count++] = condition;
-  *out_condition = (uint32_t)graph->row_conditions.count;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->row_conditions, 1));
+  graph->planned->row_conditions.items[graph->planned->row_conditions.count++] = condition;
+  *out_condition = (uint32_t)graph->planned->row_conditions.count;
   return TDM_OK;
 }
 

@@ -21,8 +21,8 @@ static bool picks_often(const tdm_graph *graph, const tdm_ir_node *node) {
 }
 
 static bool is_delivered(const tdm_graph *graph, uint32_t value) {
-  for (size_t i = 0; i < graph->deliveries.count; i++)
-    if (graph->deliveries.items[i].value == value) return true;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++)
+    if (graph->planned->deliveries.items[i].value == value) return true;
   return false;
 }
 

@@ -65,11 +65,12 @@ static tdm_node_role role_of(const tdm_graph *graph, const tdm_ir_value *value, 
 /* Makes the output of a refresh a derived persistent value. */
 static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t source) {
   tdm_graph *graph = state->graph;
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deriveds, 1));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->deriveds, 1));
   tdm_ir_value *value = tdm_ir_value_at(graph, copy);
   value->kind = TDM_VALUE_DERIVED;
-  value->binding = (uint32_t)graph->deriveds.count;
-  graph->deriveds.items[graph->deriveds.count++] = (tdm_graph_derived){copy, source};
+  value->binding = (uint32_t)graph->planned->deriveds.count;
+  graph->planned->deriveds.items[graph->planned->deriveds.count++] =
+      (tdm_graph_derived){copy, source};
   return TDM_OK;
 }
 
@@ -143,8 +144,8 @@ static uint32_t refreshed_from(const transfer_state *state, uint32_t value, int1
   if (!tdm_direct_queue(tdm_context_device(graph->context, (size_t)latest->device),
                         tdm_context_device(graph->context, (size_t)device)))
     return value;
-  for (size_t i = 0; i < graph->row_conditions.count; i++)
-    if (graph->row_conditions.items[i].persistent == home->binding) return value;
+  for (size_t i = 0; i < graph->planned->row_conditions.count; i++)
+    if (graph->planned->row_conditions.items[i].persistent == home->binding) return value;
   const double bytes = (double)home->bytes;
   const double peer_ns = tdm_predict_copy_ns(graph, latest->device, device, bytes);
   const bool pays = peer_ns >= 2 * tdm_predict_copy_ns(graph, latest->device, device, 0) &&
@@ -299,8 +300,8 @@ static void find_pushed(transfer_state *state, bool *read_by_host) {
 /* Returns the condition that a copy of the table lacks the rows of that update. */
 static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32_t age) {
   size_t i = 0;
-  while (graph->row_conditions.items[i].persistent != persistent ||
-         graph->row_conditions.items[i].age != age)
+  while (graph->planned->row_conditions.items[i].persistent != persistent ||
+         graph->planned->row_conditions.items[i].age != age)
     i++;
   return (uint32_t)i + 1;
 }
@@ -310,7 +311,7 @@ static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32
 static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
   const tdm_ir_value *value = tdm_ir_value_at(graph, copy);
   if (!reader->condition || value->kind == TDM_VALUE_DERIVED) return;
-  const tdm_row_condition *own = &graph->row_conditions.items[reader->condition - 1];
+  const tdm_row_condition *own = &graph->planned->row_conditions.items[reader->condition - 1];
   tdm_ir_node *copier = tdm_ir_node_at(graph, value->producer);
   const bool shared = tdm_is_waypoint(tdm_context_device(graph->context, (size_t)value->device));
   copier->condition = shared ? any_condition(graph, own->persistent, own->age) : reader->condition;
@@ -379,7 +380,7 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
 /* Creates the deliveries of one rank: replaces values by what it delivers. */
 static tdm_status deliver_on(transfer_state *state, int rank, size_t count) {
   for (size_t i = (size_t)rank * count; i < ((size_t)rank + 1) * count; i++) {
-    tdm_graph_delivery *delivery = &state->graph->deliveries.items[i];
+    tdm_graph_delivery *delivery = &state->graph->planned->deliveries.items[i];
     const uint32_t value = delivery->value;
     int16_t device;
     TDM_TRY(tdm_delivery_device(state->graph, value, delivery->device, rank, &device));
@@ -402,11 +403,12 @@ static tdm_status deliver_on(transfer_state *state, int rank, size_t count) {
 /* Delivers all values on each rank. */
 static tdm_status deliver(transfer_state *state) {
   tdm_graph *graph = state->graph;
-  const size_t count = graph->deliveries.count;
+  const size_t count = graph->planned->deliveries.count;
   const int rank_count = tdm_context_rank_count(graph->context);
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deliveries, (size_t)rank_count * count));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->deliveries, (size_t)rank_count * count));
   for (size_t i = count; i < (size_t)rank_count * count; i++)
-    graph->deliveries.items[graph->deliveries.count++] = graph->deliveries.items[i - count];
+    graph->planned->deliveries.items[graph->planned->deliveries.count++] =
+        graph->planned->deliveries.items[i - count];
   for (int rank = 0; rank < rank_count; rank++)
     TDM_TRY(deliver_on(state, rank, count));
   return TDM_OK;
@@ -473,9 +475,9 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch) {
       !state->buckets || !state->delivered || !state->pushed || !read_by_host)
     return TDM_OUT_OF_MEMORY;
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->deliveries.count; i++)
-    if (graph->deliveries.items[i].device == TDM_HOST_DEVICE)
-      state->delivered[graph->deliveries.items[i].value] = true;
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++)
+    if (graph->planned->deliveries.items[i].device == TDM_HOST_DEVICE)
+      state->delivered[graph->planned->deliveries.items[i].value] = true;
   find_wanted(state);
   find_pushed(state, read_by_host);
   return rewrite(state);

@@ -142,8 +142,8 @@ static void lay_out_bases(tdm_plan *plan) {
   layout->deliveries = layout->inputs + (uint32_t)graph->inputs.count;
   layout->persistents = layout->deliveries + (uint32_t)plan->delivery_count;
   layout->deriveds = layout->persistents + (uint32_t)graph->persistents.count;
-  layout->logs = layout->deriveds + (uint32_t)graph->deriveds.count;
-  layout->count = layout->logs + (uint32_t)graph->logs.count;
+  layout->logs = layout->deriveds + (uint32_t)graph->planned->deriveds.count;
+  layout->count = layout->logs + (uint32_t)graph->planned->logs.count;
 }
 
 /* Gives the memory of a value, if the plan uses it, a base of its own. */
@@ -163,10 +163,10 @@ static void find_operands(emit_state *state) {
     set_base(state, graph->inputs.items[i], plan->layout.inputs + i);
   for (size_t i = 0; i < graph->persistents.count; i++)
     set_base(state, graph->persistents.items[i].value, plan->layout.persistents + i);
-  for (size_t i = 0; i < graph->deriveds.count; i++)
-    set_base(state, graph->deriveds.items[i].value, plan->layout.deriveds + i);
-  for (size_t i = 0; i < graph->logs.count; i++)
-    set_base(state, graph->logs.items[i].value, plan->layout.logs + i);
+  for (size_t i = 0; i < graph->planned->deriveds.count; i++)
+    set_base(state, graph->planned->deriveds.items[i].value, plan->layout.deriveds + i);
+  for (size_t i = 0; i < graph->planned->logs.count; i++)
+    set_base(state, graph->planned->logs.items[i].value, plan->layout.logs + i);
   for (size_t i = 0; i < plan->delivery_count; i++)
     set_base(state, tdm_ir_value_at(graph, tdm_plan_delivery(plan, i))->root,
              plan->layout.deliveries + i);

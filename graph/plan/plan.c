@@ -67,11 +67,11 @@ static tdm_status run_observe(tdm_plan *plan, const tdm_plan_request *request) {
   }
   plan->observed = tdm_region_take(&plan->region, (count + 1) * sizeof(uint32_t), "plan");
   if (!plan->observed) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deliveries, count));
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->deliveries, count));
   TDM_EACH_NODE(graph, node) {
     if (node->operation != &tdm_operation_observe) continue;
     plan->observed[plan->delivery_count++ - plan->target_count] = node->index;
-    graph->deliveries.items[graph->deliveries.count++] =
+    graph->planned->deliveries.items[graph->planned->deliveries.count++] =
         (tdm_graph_delivery){.value = node->first_output, .device = TDM_HOST_DEVICE};
   }
   return TDM_OK;
@@ -114,7 +114,7 @@ static tdm_status run_gradient(tdm_plan *plan, const tdm_plan_request *request) 
   if (!differentiates(plan, request)) return TDM_OK;
   if (request->training) {
     training = *request->training;
-    training.loss = plan->graph.deliveries.items[request->target_count - 1].value;
+    training.loss = plan->graph.planned->deliveries.items[request->target_count - 1].value;
   }
   return tdm_pass_gradient(&plan->graph, &training);
 }
@@ -136,8 +136,8 @@ static tdm_status find_windows(tdm_plan *plan, const tdm_plan_request *request) 
     const uint32_t origin = graph->persistents.items[i].origin;
     if (origin != UINT32_MAX) plan->windows[i] = tdm_row_log_window(request->bound[origin]);
   }
-  for (size_t i = 0; i < graph->logs.count; i++) {
-    const tdm_graph_log *log = &graph->logs.items[i];
+  for (size_t i = 0; i < graph->planned->logs.count; i++) {
+    const tdm_graph_log *log = &graph->planned->logs.items[i];
     const uint64_t window = tdm_plan_logged_rows(plan, log);
     if (plan->windows[log->persistent] < window) plan->windows[log->persistent] = window;
     plan->logged[log->persistent] = true;

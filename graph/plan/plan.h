@@ -158,9 +158,9 @@ typedef struct tdm_plan_request {
 
 /* Returns the i-th value that this rank delivers. */
 static inline uint32_t tdm_plan_delivery(const tdm_plan *plan, size_t i) {
-  const bool of_all_ranks = plan->graph.deliveries.count > plan->delivery_count;
+  const bool of_all_ranks = plan->graph.planned->deliveries.count > plan->delivery_count;
   const size_t rank = of_all_ranks ? (size_t)tdm_context_rank(plan->graph.context) : 0;
-  return plan->graph.deliveries.items[rank * plan->delivery_count + i].value;
+  return plan->graph.planned->deliveries.items[rank * plan->delivery_count + i].value;
 }
 
 /* A pass. It reports a failure as its status or as that of the graph (tdm_graph_status); either

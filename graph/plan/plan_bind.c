@@ -25,8 +25,8 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
 /* Reserves the logs that the plan's updates write. */
 static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
-  for (size_t i = 0; i < graph->logs.count; i++) {
-    const tdm_graph_log *log = &graph->logs.items[i];
+  for (size_t i = 0; i < graph->planned->logs.count; i++) {
+    const tdm_graph_log *log = &graph->planned->logs.items[i];
     if (log->age >= 0) continue;
     TDM_TRY(tdm_store_bind_log(binding, &plan->entries[log->persistent],
                                tdm_plan_logged_rows(plan, log)));
@@ -36,12 +36,12 @@ static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
 
 static tdm_status bind_deriveds(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
-  const size_t count = graph->deriveds.count;
+  const size_t count = graph->planned->deriveds.count;
   plan->copies = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
   if (!plan->copies) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++) {
-    const tdm_ir_value *value = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
-    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+    const tdm_ir_value *value = tdm_ir_value_at(graph, graph->planned->deriveds.items[i].value);
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->planned->deriveds.items[i].source);
     TDM_TRY(tdm_store_bind_copy(binding, &plan->entries[source->binding],
                                 tdm_context_device(graph->context, (size_t)value->device),
                                 &plan->copies[i]));
@@ -54,7 +54,7 @@ static void fill_bases(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->persistents.count; i++)
     plan->bases[plan->layout.persistents + i] = plan->entries[i]->storage->memory.address;
-  for (size_t i = 0; i < graph->deriveds.count; i++)
+  for (size_t i = 0; i < graph->planned->deriveds.count; i++)
     plan->bases[plan->layout.deriveds + i] = plan->copies[i]->storage->memory.address;
 }
 

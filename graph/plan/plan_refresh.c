@@ -7,9 +7,9 @@
 /* Returns the derived copy of the persistent value on device, or UINT32_MAX. */
 static uint32_t find_derived(const tdm_graph *graph, uint32_t persistent, int16_t device) {
   const uint32_t source = graph->persistents.items[persistent].value;
-  for (uint32_t i = 0; i < graph->deriveds.count; i++)
-    if (graph->deriveds.items[i].source == source &&
-        tdm_ir_value_at(graph, graph->deriveds.items[i].value)->device == device)
+  for (uint32_t i = 0; i < graph->planned->deriveds.count; i++)
+    if (graph->planned->deriveds.items[i].source == source &&
+        tdm_ir_value_at(graph, graph->planned->deriveds.items[i].value)->device == device)
       return i;
   return UINT32_MAX;
 }
@@ -28,14 +28,14 @@ static void note_updated(tdm_plan *plan) {
 
 static void note_sources(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  for (size_t i = 0; i < graph->deriveds.count; i++) {
-    const tdm_ir_value *copy = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
+  for (size_t i = 0; i < graph->planned->deriveds.count; i++) {
+    const tdm_ir_value *copy = tdm_ir_value_at(graph, graph->planned->deriveds.items[i].value);
     const tdm_ir_node *node = tdm_ir_node_at(graph, copy->producer);
     const tdm_ir_value *from = tdm_ir_value_at(graph, node->inputs[0]);
     if (from->kind == TDM_VALUE_DERIVED) plan->refreshes[i].from = from->binding + 1;
   }
-  for (size_t k = 0; k < graph->row_conditions.count; k++) {
-    const tdm_row_condition *condition = &graph->row_conditions.items[k];
+  for (size_t k = 0; k < graph->planned->row_conditions.count; k++) {
+    const tdm_row_condition *condition = &graph->planned->row_conditions.items[k];
     const uint32_t i = find_derived(graph, condition->persistent, condition->device);
     plan->row_copies[k] = i;
     if (i != UINT32_MAX) plan->refreshes[i].ages++;
@@ -56,18 +56,18 @@ static void note_reader(tdm_plan *plan, uint32_t value) {
  * up-to-date copy. */
 static void note_passing(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  for (size_t i = 0; i < graph->deriveds.count; i++)
+  for (size_t i = 0; i < graph->planned->deriveds.count; i++)
     plan->refreshes[i].passes = !plan->refreshes[i].updated;
   TDM_EACH_NODE(graph, node) {
     for (uint32_t k = 0; k < node->input_count && !is_refresh(graph, node); k++)
       if (node->inputs[k]) note_reader(plan, node->inputs[k]);
   }
-  for (size_t i = 0; i < graph->deliveries.count; i++)
-    note_reader(plan, graph->deliveries.items[i].value);
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++)
+    note_reader(plan, graph->planned->deliveries.items[i].value);
 }
 
 static void note_usual(tdm_plan *plan) {
-  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* comes after its source */
+  for (size_t i = plan->graph.planned->deriveds.count; i-- > 0;) { /* comes after its source */
     tdm_copy_refresh *refresh = &plan->refreshes[i];
     refresh->usual |= refresh->ages == 0 && !refresh->updated && !refresh->passes;
     if (!refresh->usual || !refresh->from) continue;
@@ -80,18 +80,19 @@ static void note_usual(tdm_plan *plan) {
 static uint32_t condition_of(const tdm_graph *graph, const tdm_ir_node *node) {
   const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
   if (to->kind == TDM_VALUE_DERIVED && !node->operation) return to->binding + 1;
-  return node->condition ? (uint32_t)graph->deriveds.count + node->condition : 0;
+  return node->condition ? (uint32_t)graph->planned->deriveds.count + node->condition : 0;
 }
 
 tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
   tdm_graph *graph = &plan->graph;
-  plan->condition_count = (uint32_t)(graph->deriveds.count + graph->row_conditions.count);
-  plan->refreshes =
-      tdm_region_take(&plan->region, (graph->deriveds.count + 1) * sizeof *plan->refreshes, "plan");
+  plan->condition_count =
+      (uint32_t)(graph->planned->deriveds.count + graph->planned->row_conditions.count);
+  plan->refreshes = tdm_region_take(
+      &plan->region, (graph->planned->deriveds.count + 1) * sizeof *plan->refreshes, "plan");
   plan->moved =
       tdm_region_take(&plan->region, (plan->condition_count + 1) * sizeof *plan->moved, "plan");
   plan->row_copies = tdm_region_take(
-      &plan->region, (graph->row_conditions.count + 1) * sizeof *plan->row_copies, "plan");
+      &plan->region, (graph->planned->row_conditions.count + 1) * sizeof *plan->row_copies, "plan");
   if (!plan->refreshes || !plan->moved || !plan->row_copies) return TDM_OUT_OF_MEMORY;
   note_sources(plan);
   note_updated(plan);
@@ -109,8 +110,8 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
 }
 
 bool tdm_plan_is_current(const tdm_plan *plan) {
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
-    const uint32_t source = plan->graph.deriveds.items[i].source;
+  for (size_t i = 0; i < plan->graph.planned->deriveds.count; i++) {
+    const uint32_t source = plan->graph.planned->deriveds.items[i].source;
     const uint32_t p = tdm_ir_value_at(&plan->graph, source)->binding;
     if (tdm_row_log_window(plan->entries[p]) != plan->windows[p]) return false;
   }
@@ -118,8 +119,8 @@ bool tdm_plan_is_current(const tdm_plan *plan) {
 }
 
 bool tdm_plan_has_logs(const tdm_plan *plan) {
-  for (size_t i = 0; i < plan->graph.logs.count; i++) {
-    const tdm_graph_log *log = &plan->graph.logs.items[i];
+  for (size_t i = 0; i < plan->graph.planned->logs.count; i++) {
+    const tdm_graph_log *log = &plan->graph.planned->logs.items[i];
     const uint64_t window = atomic_load(&plan->entries[log->persistent]->log.window);
     if (log->age < 0 && window < tdm_plan_logged_rows(plan, log)) return false;
   }
@@ -130,7 +131,7 @@ bool tdm_plan_has_logs(const tdm_plan *plan) {
 
 static uint32_t source_of(const tdm_plan *plan, size_t derived) {
   const tdm_graph *graph = &plan->graph;
-  return tdm_ir_value_at(graph, graph->deriveds.items[derived].source)->binding;
+  return tdm_ir_value_at(graph, graph->planned->deriveds.items[derived].source)->binding;
 }
 
 /* Returns true if the copy is outdated. After a run of the same plan, which refreshed all its
@@ -157,12 +158,12 @@ static uint64_t rows_reach(const tdm_plan *plan, size_t derived, bool follows) {
  * date. A copy that only routes use is refreshed only for those. */
 static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions) {
   bool any = false;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+  for (size_t i = 0; i < plan->graph.planned->deriveds.count; i++) {
     const bool old = !plan->refreshes[i].passes && is_old(plan, i, follows);
     conditions[i] = old && rows_reach(plan, i, follows) == 0;
     any |= old;
   }
-  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* comes after its source */
+  for (size_t i = plan->graph.planned->deriveds.count; i-- > 0;) { /* comes after its source */
     const uint32_t from = plan->refreshes[i].from;
     if (conditions[i] && from && is_old(plan, from - 1, follows)) conditions[from - 1] = true;
   }
@@ -172,14 +173,14 @@ static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions
 /* Sets the conditions of rows. That of any copy comes before those of each copy. */
 static void choose_rows(const tdm_plan *plan, bool follows, uint8_t *conditions) {
   const tdm_graph *graph = &plan->graph;
-  uint8_t *rows = conditions + graph->deriveds.count;
+  uint8_t *rows = conditions + graph->planned->deriveds.count;
   size_t any = 0;
-  for (size_t k = 0; k < graph->row_conditions.count; k++) {
+  for (size_t k = 0; k < graph->planned->row_conditions.count; k++) {
     const uint32_t i = plan->row_copies[k];
     rows[k] = false;
     if (i == UINT32_MAX) any = k;
     if (i == UINT32_MAX || conditions[i]) continue;
-    rows[k] = rows_reach(plan, i, follows) > (uint64_t)graph->row_conditions.items[k].age;
+    rows[k] = rows_reach(plan, i, follows) > (uint64_t)graph->planned->row_conditions.items[k].age;
     rows[any] |= rows[k];
   }
 }
@@ -191,12 +192,12 @@ bool tdm_plan_find_old(const tdm_plan *plan, bool follows, uint8_t *conditions) 
 }
 
 static void set_versions(tdm_plan *plan, const uint8_t *conditions, bool refreshed) {
-  const uint8_t *rows = conditions + plan->graph.deriveds.count;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
+  const uint8_t *rows = conditions + plan->graph.planned->deriveds.count;
+  for (size_t i = 0; i < plan->graph.planned->deriveds.count; i++) {
     tdm_store_copy *copy = plan->copies[i];
     if (conditions[i]) copy->version = refreshed ? copy->entry->version : TDM_VERSION_NONE;
   }
-  for (size_t k = 0; k < plan->graph.row_conditions.count; k++) {
+  for (size_t k = 0; k < plan->graph.planned->row_conditions.count; k++) {
     if (!rows[k] || plan->row_copies[k] == UINT32_MAX) continue;
     tdm_store_copy *copy = plan->copies[plan->row_copies[k]];
     copy->version = refreshed ? copy->entry->version : TDM_VERSION_NONE;
@@ -216,7 +217,7 @@ void tdm_plan_note_copies(tdm_plan *plan, const uint8_t *conditions) {
 }
 
 void tdm_plan_note_updated_copies(tdm_plan *plan) {
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+  for (size_t i = 0; i < plan->graph.planned->deriveds.count; i++)
     if (plan->refreshes[i].updated) plan->copies[i]->version = plan->copies[i]->entry->version;
 }
 

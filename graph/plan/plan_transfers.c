@@ -27,11 +27,11 @@ static void count_one(tdm_traffic *traffic, tdm_node_role role, uint64_t bytes) 
 }
 
 bool tdm_plan_is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
-  const uint32_t derived_count = (uint32_t)plan->graph.deriveds.count;
+  const uint32_t derived_count = (uint32_t)plan->graph.planned->deriveds.count;
   if (!node->condition) return true;
   const tdm_copy_refresh *refresh = &plan->refreshes[node->condition - 1];
   if (node->condition <= derived_count) return refresh->usual;
-  return plan->graph.row_conditions.items[node->condition - 1 - derived_count].age == 0;
+  return plan->graph.planned->row_conditions.items[node->condition - 1 - derived_count].age == 0;
 }
 
 void tdm_plan_count_transfers(tdm_plan *plan) {

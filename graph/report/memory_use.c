@@ -20,7 +20,7 @@ void tdm_plan_memory_use(const tdm_plan *plan, const tdm_device *device, tdm_mem
   /* A plan under construction has no entries yet. */
   for (size_t i = 0; plan->entries && i < graph->persistents.count; i++)
     out_use->parameters_bytes += entry_bytes_on(plan->entries[i], device);
-  for (size_t i = 0; plan->copies && i < graph->deriveds.count; i++)
+  for (size_t i = 0; plan->copies && i < graph->planned->deriveds.count; i++)
     out_use->copies_bytes += bytes_on(plan->copies[i]->storage, device);
   const tdm_schedule *schedule = &plan->lowered.schedule;
   for (uint32_t arena = 0; plan->arena_devices && arena < schedule->arena_count; arena++)

@@ -83,8 +83,8 @@ static tdm_status bind_outputs(tdm_run_state *run) {
 
 void tdm_run_bind_logs(tdm_run_state *run, bool follows) {
   const tdm_plan *plan = run->plan;
-  for (size_t i = 0; i < plan->graph.logs.count; i++) {
-    const tdm_graph_log *log = &plan->graph.logs.items[i];
+  for (size_t i = 0; i < plan->graph.planned->logs.count; i++) {
+    const tdm_graph_log *log = &plan->graph.planned->logs.items[i];
     const tdm_store_entry *entry = plan->entries[log->persistent];
     const uint64_t now = entry->version + (follows && plan->updated[log->persistent]);
     const uint64_t back = (uint64_t)log->age + 1;

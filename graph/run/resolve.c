@@ -18,7 +18,7 @@ static tdm_status find_feed(const tdm_session *session, const char *name, size_t
   if (name && likely < graph->inputs.count &&
       strcmp(tdm_ir_value_at(graph, graph->inputs.items[likely])->name, name) == 0)
     return TDM_OK;
-  const uintptr_t number = name ? (uintptr_t)tdm_map_get(&graph->input_names, name) : 0;
+  const uintptr_t number = name ? (uintptr_t)tdm_map_get(&graph->described->input_names, name) : 0;
   *out_index = number - 1;
   if (number) return TDM_OK;
   tdm_choices inputs;
@@ -93,9 +93,10 @@ static tdm_status find_output(const tdm_session *session, const char *name, size
                               uint64_t *out_index) {
   const tdm_graph *graph = session->graph;
   *out_index = likely;
-  if (name && likely < graph->outputs.count && strcmp(graph->outputs.items[likely].name, name) == 0)
+  if (name && likely < graph->described->outputs.count &&
+      strcmp(graph->described->outputs.items[likely].name, name) == 0)
     return TDM_OK;
-  const uintptr_t number = name ? (uintptr_t)tdm_map_get(&graph->output_names, name) : 0;
+  const uintptr_t number = name ? (uintptr_t)tdm_map_get(&graph->described->output_names, name) : 0;
   *out_index = number - 1;
   if (number) return TDM_OK;
   tdm_choices outputs;
@@ -105,7 +106,7 @@ static tdm_status find_output(const tdm_session *session, const char *name, size
 
 /* Adds an output to the targets. */
 static void add_target(const tdm_session *session, uint64_t output, tdm_resolved_run *resolved) {
-  const tdm_graph_output *found = &session->graph->outputs.items[output];
+  const tdm_graph_output *found = &session->graph->described->outputs.items[output];
   resolved->target_devices[resolved->target_count] = found->device;
   resolved->targets[resolved->target_count++] = found->value;
 }
@@ -140,9 +141,9 @@ static tdm_status check_request(const tdm_session *session, const tdm_run_reques
                                     "without one (tdm_session_options.optimizer)"
                                   : "the session has no loss: it cannot train without one "
                                     "(tdm_session_options.loss, and optimizer)");
-  if (request->fetch_count > session->graph->outputs.count)
+  if (request->fetch_count > session->graph->described->outputs.count)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%zu fetches of %zu outputs", request->fetch_count,
-                    session->graph->outputs.count);
+                    session->graph->described->outputs.count);
   if (request->fetch_count == 0 && !request->training)
     return tdm_fail(TDM_INVALID_ARGUMENT, "a run that fetches nothing");
   return TDM_OK;

@@ -142,8 +142,8 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
 /* Lists everything that runs may request: all outputs, with the loss last. */
 static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
   size_t count = 0;
-  for (size_t i = 0; i < session->graph->outputs.count; i++)
-    out_targets[count++] = session->graph->outputs.items[i].value;
+  for (size_t i = 0; i < session->graph->described->outputs.count; i++)
+    out_targets[count++] = session->graph->described->outputs.items[i].value;
   if (session->loss) out_targets[count++] = session->loss;
   return count;
 }
@@ -227,11 +227,12 @@ static void note_kept(tdm_session *session, const tdm_graph *copy) {
  * it may stay. */
 static tdm_status check_outputs(const tdm_session *session, const tdm_graph *copy) {
   const int rank_count = tdm_context_rank_count(session->context);
-  for (size_t i = 0; i < session->graph->outputs.count; i++)
+  for (size_t i = 0; i < session->graph->described->outputs.count; i++)
     for (int rank = 0; rank < rank_count; rank++) {
       int16_t device;
-      TDM_TRY(tdm_delivery_device(copy, copy->deliveries.items[i].value,
-                                  session->graph->outputs.items[i].device, rank, &device));
+      TDM_TRY(tdm_delivery_device(copy, copy->planned->deliveries.items[i].value,
+                                  session->graph->described->outputs.items[i].device, rank,
+                                  &device));
     }
   return TDM_OK;
 }
@@ -283,7 +284,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   if (!session->can_train) tdm_drop_persist_inputs(copy);
   TDM_TRY(tdm_device_map_check(&session->map, session->graph));
   const size_t persistents = copy->persistents.count;
-  const tdm_training training = {.loss = copy->deliveries.items[count - 1].value,
+  const tdm_training training = {.loss = copy->planned->deliveries.items[count - 1].value,
                                  .groups = session->can_train ? &session->groups : NULL,
                                  .check_finite = session->check_finite,
                                  .deterministic = session->deterministic,
@@ -297,15 +298,17 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
 
 static tdm_status allocate_arrays(tdm_session *session) {
   const tdm_graph *graph = session->graph;
-  const size_t words = 3 + graph->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
+  const size_t words =
+      3 + graph->described->outputs.count + graph->inputs.count * (2 + TDM_MAX_RANK);
   tdm_region *region = &session->region;
   tdm_resolved_run *room = &session->room;
   room->specs = tdm_region_take(region, (graph->inputs.count + 1) * sizeof *room->specs, "session");
   room->feeds = tdm_region_take(region, (graph->inputs.count + 1) * sizeof(void *), "session");
   room->key.words = tdm_region_take(region, words * sizeof(uint64_t), "session");
-  room->targets = tdm_region_take(region, (graph->outputs.count + 2) * sizeof(uint32_t), "session");
+  room->targets =
+      tdm_region_take(region, (graph->described->outputs.count + 2) * sizeof(uint32_t), "session");
   room->target_devices =
-      tdm_region_take(region, (graph->outputs.count + 2) * sizeof(int16_t), "session");
+      tdm_region_take(region, (graph->described->outputs.count + 2) * sizeof(int16_t), "session");
   session->bound =
       tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
   session->everywhere = tdm_region_take(
@@ -364,7 +367,7 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   session->allocator = graph->allocator;
   session->graph = tdm_graph_retain(graph);
   session->context = graph->context;
-  graph->frozen = true;
+  graph->described->frozen = true;
   pthread_mutex_init(&session->lock, NULL);
   pthread_mutex_init(&session->rates_lock, NULL);
   tdm_region_init(&session->region, session->allocator);

@@ -16,8 +16,8 @@
 typedef struct dict_entry dict_entry;
 struct dict_entry {
   tdm_store_entry *entry;
-  const char *name;   /* name in files */
-  const char *source; /* its name in the list; NULL: not found */
+  const char *name;      /* name in files */
+  const char *source;    /* its name in the list; NULL: not found */
   tdm_listed_tensor has; /* the tensor of the list */
   dict_entry *tied;      /* for another name: the first one in files; NULL: this is the first */
 };
@@ -108,18 +108,18 @@ static tdm_status dict_init(dict *self, const tdm_session *session,
   tdm_map_init(&self->firsts, session->allocator);
   const tdm_graph *graph = session->graph;
   const size_t count = graph->persistents.count;
-  self->entries =
-      tdm_region_take(&self->region, (count + graph->aliases.count + 1) * sizeof *self->entries,
-                      "names of parameters");
+  self->entries = tdm_region_take(
+      &self->region, (count + graph->described->aliases.count + 1) * sizeof *self->entries,
+      "names of parameters");
   if (!self->entries) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < count; i++)
     if (session->bound[i])
       TDM_TRY(add_entry(self, session->bound[i],
                         session->averages ? tdm_persistent_table(&graph->persistents.items[i])
                                           : tdm_store_entry_table(session->bound[i])));
-  for (size_t i = 0; i < graph->aliases.count; i++) {
-    tdm_store_entry *entry = session->bound[graph->aliases.items[i].persistent];
-    if (entry) TDM_TRY(add_entry(self, entry, graph->aliases.items[i].path));
+  for (size_t i = 0; i < graph->described->aliases.count; i++) {
+    tdm_store_entry *entry = session->bound[graph->described->aliases.items[i].persistent];
+    if (entry) TDM_TRY(add_entry(self, entry, graph->described->aliases.items[i].path));
   }
   return TDM_OK;
 }

@@ -265,7 +265,7 @@ static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
   run->task.run = deliver;
   const uint64_t *outputs = run->plan->key.words + 1;
   for (size_t i = 0; i < request->fetch_count; i++)
-    run->fetches[i] = (tdm_fetch){session->graph->outputs.items[outputs[i]].name, NULL};
+    run->fetches[i] = (tdm_fetch){session->graph->described->outputs.items[outputs[i]].name, NULL};
   tdm_session_hold(session);
   tdm_loop_hold(tdm_context_loop(session->context));
   run->due_ns = due_ns;

@@ -241,8 +241,8 @@ static tdm_status check_reader(const tdm_graph *graph, const tdm_ir_node *node) 
 }
 
 static tdm_status check_deliveries(const tdm_graph *graph) {
-  for (size_t i = 0; i < graph->deliveries.count; i++) {
-    const tdm_sharding *sharding = sharding_of(graph, graph->deliveries.items[i].value);
+  for (size_t i = 0; i < graph->planned->deliveries.count; i++) {
+    const tdm_sharding *sharding = sharding_of(graph, graph->planned->deliveries.items[i].value);
     if (sharding && sharding->count > 1)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s, which is sharded by rows, is delivered",
                       tdm_value_name(graph, sharding->table));

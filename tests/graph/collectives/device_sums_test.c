@@ -266,7 +266,7 @@ static tdm_tensor *outputs_of_the_home(const variant *of, tdm_session *trained) 
 
 static bool any_updated(const tdm_session *session) {
   const tdm_plan *plan = session->last_asked;
-  for (size_t i = 0; i < plan->graph.deriveds.count; i++)
+  for (size_t i = 0; i < plan->graph.planned->deriveds.count; i++)
     if (plan->refreshes[i].updated) return true;
   return false;
 }

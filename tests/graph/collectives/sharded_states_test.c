@@ -44,9 +44,10 @@ static void states_are_divided(void **unused) {
     states++;
   }
   assert_true(states >= 2 * 2 * LAYERS);
-  assert_true(graph->deriveds.count >= 2 * 2 * LAYERS); /* each has copies on two devices */
-  for (size_t i = 0; i < graph->deriveds.count; i++) {
-    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+  assert_true(graph->planned->deriveds.count >=
+              2 * 2 * LAYERS); /* each has copies on two devices */
+  for (size_t i = 0; i < graph->planned->deriveds.count; i++) {
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->planned->deriveds.items[i].source);
     assert_int_equal(graph->persistents.items[source->binding].like, 0);
   }
   tdm_session_release(session);

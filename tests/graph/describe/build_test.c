@@ -184,7 +184,7 @@ static void adding_to_a_frozen_graph_hurts_no_session(void **unused) {
   tdm_output(graph, "late", tdm_parameter(graph, "p", TDM_FLOAT32, tdm_shape_of(1, 2), NULL));
   assert_int_equal(graph->values.count, values); /* which sessions read meanwhile */
   assert_int_equal(graph->nodes.count, nodes);
-  assert_int_equal(graph->outputs.count, 1);
+  assert_int_equal(graph->described->outputs.count, 1);
   tdm_tensor *x = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 3, 4), -1);
   const tdm_feed feed = {.name = "x", .tensor = x};
   tdm_fetch fetch = {.name = "out"};

@@ -194,17 +194,18 @@ static void values_are_replaced_wherever_they_are_meant(void **unused) {
   uint32_t by[MOST_NODES] = {0};
   by[old] = better;
   const uint32_t delivered[] = {kept, old, reader};
-  assert_ok(TDM_ARRAY_RESERVE(&graph, &graph.deliveries, 3));
+  assert_ok(TDM_ARRAY_RESERVE(&graph, &graph.planned->deliveries, 3));
   for (int i = 0; i < 3; i++)
-    graph.deliveries.items[graph.deliveries.count++] = (tdm_graph_delivery){.value = delivered[i]};
+    graph.planned->deliveries.items[graph.planned->deliveries.count++] =
+        (tdm_graph_delivery){.value = delivered[i]};
   tdm_replace_values(&graph, by, old + 1);
   expect_whole();
   assert_int_equal(tdm_producer(&graph, reader)->inputs[0], better);
   assert_int_equal(tdm_producer(&graph, reader)->inputs[1], kept);
   assert_int_equal(tdm_ir_value_at(&graph, kept)->root, better);
-  assert_int_equal(graph.deliveries.items[0].value, kept);
-  assert_int_equal(graph.deliveries.items[1].value, better);
-  assert_int_equal(graph.deliveries.items[2].value, reader);
+  assert_int_equal(graph.planned->deliveries.items[0].value, kept);
+  assert_int_equal(graph.planned->deliveries.items[1].value, better);
+  assert_int_equal(graph.planned->deliveries.items[2].value, reader);
 }
 
 static void exchanged_outputs_have_each_others_producer(void **unused) {

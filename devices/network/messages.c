@@ -36,24 +36,37 @@ size_t tdm_message_piece_bytes(size_t eager_bytes) {
   return (whole - sizeof(message_header)) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
 }
 
+/* A queue's message in one turn. */
+typedef struct transfer {
+  tdm_network *network;
+  const tdm_message *message;
+  tdm_message_progress *progress;
+  tdm_flight *flight;
+  bool sends;
+  bool spoiled; /* the data was not computed */
+  bool moved;   /* a piece was posted, or is done */
+} transfer;
+
+/* One piece of a message. */
+typedef struct cut {
+  size_t from;    /* in the message, in bytes */
+  size_t bytes;   /* of the message */
+  size_t begin;   /* where these bytes begin in the buffer: after the header, if it has one */
+  size_t carried; /* size on the transport: the first piece has room for a reason */
+} cut;
+
 static size_t count_pieces(const tdm_network *network, const tdm_message *message) {
   return message->bytes == 0 ? 1 : (message->bytes - 1) / network->piece_bytes + 1;
 }
 
-static size_t piece_bytes(const tdm_network *network, const tdm_message *message, size_t number) {
-  const size_t left = message->bytes - number * network->piece_bytes;
-  return left < network->piece_bytes ? left : network->piece_bytes;
-}
-
-/* Returns where a piece's bytes begin in its buffer. */
-static size_t header_bytes(size_t number) {
-  return number == 0 ? sizeof(message_header) : 0;
-}
-
-/* Returns the size of a piece on the transport: the first one has room for a reason. */
-static size_t carried_bytes(const tdm_network *network, const tdm_message *message, size_t number) {
-  const size_t bytes = piece_bytes(network, message, number);
-  return header_bytes(number) + (number == 0 && bytes < WORDS_BYTES ? WORDS_BYTES : bytes);
+static cut cut_piece(const tdm_network *network, const tdm_message *message, size_t number) {
+  cut piece = {.from = number * network->piece_bytes};
+  const size_t left = message->bytes - piece.from;
+  piece.bytes = left < network->piece_bytes ? left : network->piece_bytes;
+  piece.begin = number == 0 ? sizeof(message_header) : 0;
+  piece.carried = piece.begin + piece.bytes;
+  if (number == 0 && piece.bytes < WORDS_BYTES) piece.carried = piece.begin + WORDS_BYTES;
+  return piece;
 }
 
 static tdm_message_piece *piece_of(tdm_message_progress *progress, size_t number) {
@@ -78,7 +91,7 @@ static tdm_status reserve_all(const tdm_network *network, tdm_message_progress *
                               const tdm_message *message) {
   const size_t count = count_pieces(network, message);
   for (size_t i = 0; i < count && i < TDM_PIECES_OUT; i++)
-    TDM_TRY(reserve(network, piece_of(progress, i), piece_bytes(network, message, i)));
+    TDM_TRY(reserve(network, piece_of(progress, i), cut_piece(network, message, i).bytes));
   return TDM_OK;
 }
 
@@ -137,48 +150,46 @@ static tdm_status check_run(const tdm_message *message, const message_header *he
 
 /* ---- Posting --------------------------------------------------------------------------------- */
 
-/* Posts the next piece; if the data was not computed, a reason and zeros. */
-static tdm_status post_send(tdm_network *network, const tdm_message *message, tdm_flight *flight,
-                            bool spoiled) {
-  const size_t number = network->sending.posted;
-  const size_t begin = header_bytes(number), bytes = piece_bytes(network, message, number);
-  tdm_message_piece *piece = piece_of(&network->sending, number);
-  if (spoiled) memset(piece->buffer + begin, 0, bytes);
-  if (begin > 0) {
+/* Fills the buffer of a piece; if the data was not computed, with a reason and zeros. */
+static void fill(const transfer *sent, tdm_message_piece *piece, const cut *part) {
+  if (sent->spoiled) memset(piece->buffer + part->begin, 0, part->bytes);
+  if (part->begin > 0) {
     const message_header header =
-        header_of(message, flight, spoiled, (char *)piece->buffer + begin);
+        header_of(sent->message, sent->flight, sent->spoiled, (char *)piece->buffer + part->begin);
     memcpy(piece->buffer, &header, sizeof(header));
   }
-  if (!spoiled)
-    memcpy(piece->buffer + begin,
-           tdm_message_memory(message, flight) + number * network->piece_bytes, bytes);
-  return tdm_network_post_send(network, &piece->call, message->peer, TDM_MESSAGE_CHANNEL,
-                               piece->buffer, carried_bytes(network, message, number));
+  if (!sent->spoiled)
+    memcpy(piece->buffer + part->begin,
+           tdm_message_memory(sent->message, sent->flight) + part->from, part->bytes);
 }
 
-static tdm_status post_receive(tdm_network *network, const tdm_message *message) {
-  const size_t number = network->receiving.posted;
-  tdm_message_piece *piece = piece_of(&network->receiving, number);
-  return tdm_network_post_receive(network, &piece->call, message->peer, TDM_MESSAGE_CHANNEL,
-                                  piece->buffer, carried_bytes(network, message, number));
+static tdm_status post(const transfer *posted) {
+  tdm_network *network = posted->network;
+  const uint32_t peer = posted->message->peer;
+  const size_t number = posted->progress->posted;
+  tdm_message_piece *piece = piece_of(posted->progress, number);
+  const cut part = cut_piece(network, posted->message, number);
+  if (!posted->sends)
+    return tdm_network_post_receive(network, &piece->call, peer, TDM_MESSAGE_CHANNEL, piece->buffer,
+                                    part.carried);
+  fill(posted, piece, &part);
+  return tdm_network_post_send(network, &piece->call, peer, TDM_MESSAGE_CHANNEL, piece->buffer,
+                               part.carried);
 }
 
 /* Posts as many pieces as may be outstanding. If the job has lost a rank, the engine may still use
  * the buffers, so they are not touched. */
-static tdm_status post_some(tdm_network *network, const tdm_command *command,
-                            tdm_message_progress *progress, tdm_flight *flight, bool spoiled,
-                            bool *moved) {
-  const tdm_message *message = &command->message;
-  const size_t count = count_pieces(network, message);
+static tdm_status post_some(transfer *posted) {
+  tdm_message_progress *progress = posted->progress;
+  const size_t count = count_pieces(posted->network, posted->message);
   if (progress->posted == count || progress->posted - progress->passed == TDM_PIECES_OUT)
     return TDM_OK;
-  TDM_TRY(tdm_network_check_ranks(network));
-  if (progress->posted == 0) TDM_TRY(reserve_all(network, progress, message));
+  TDM_TRY(tdm_network_check_ranks(posted->network));
+  if (progress->posted == 0) TDM_TRY(reserve_all(posted->network, progress, posted->message));
   while (progress->posted < count && progress->posted - progress->passed < TDM_PIECES_OUT) {
-    TDM_TRY(command->kind == TDM_COMMAND_SEND ? post_send(network, message, flight, spoiled)
-                                              : post_receive(network, message));
+    TDM_TRY(post(posted));
     progress->posted++;
-    *moved = true;
+    posted->moved = true;
   }
   return TDM_OK;
 }
@@ -193,29 +204,28 @@ static void note_failure(tdm_message_progress *progress, tdm_status status) {
 }
 
 /* Handles the piece that arrived last. Fails if no other piece of the message can arrive. */
-static tdm_status take_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
-                             bool spoiled) {
-  tdm_message_progress *progress = &network->receiving;
+static tdm_status take_piece(const transfer *received) {
+  tdm_message_progress *progress = received->progress;
   const size_t number = progress->passed - 1;
   const tdm_message_piece *piece = piece_of(progress, number);
-  if (number == 0) {
+  const cut part = cut_piece(received->network, received->message, number);
+  if (part.begin > 0) {
     message_header header;
     memcpy(&header, piece->buffer, sizeof(header));
-    TDM_TRY(check_message(network, message, &header));
-    const char *words = (const char *)piece->buffer + sizeof(header);
-    note_failure(progress, check_run(message, &header, words, flight));
+    TDM_TRY(check_message(received->network, received->message, &header));
+    const char *words = (const char *)piece->buffer + part.begin;
+    note_failure(progress, check_run(received->message, &header, words, received->flight));
   }
-  if (spoiled || progress->status != TDM_OK) return TDM_OK;
-  memcpy(tdm_message_memory(message, flight) + number * network->piece_bytes,
-         piece->buffer + header_bytes(number), piece_bytes(network, message, number));
+  if (received->spoiled || progress->status != TDM_OK) return TDM_OK;
+  memcpy(tdm_message_memory(received->message, received->flight) + part.from,
+         piece->buffer + part.begin, part.bytes);
   return TDM_OK;
 }
 
 /* Handles the outstanding pieces that are done, oldest first. Fails if the rest may never be. */
-static tdm_status pass_some(tdm_network *network, const tdm_command *command,
-                            tdm_message_progress *progress, tdm_flight *flight, bool spoiled,
-                            bool *moved) {
-  const bool sends = command->kind == TDM_COMMAND_SEND;
+static tdm_status pass_some(transfer *passed) {
+  tdm_network *network = passed->network;
+  tdm_message_progress *progress = passed->progress;
   while (progress->passed < progress->posted) {
     bool settled = false;
     tdm_network_call *call = &piece_of(progress, progress->passed)->call;
@@ -223,11 +233,11 @@ static tdm_status pass_some(tdm_network *network, const tdm_command *command,
     if (!settled) return status;
     progress->passed++;
     TDM_TRY(status);
-    if (!sends) TDM_TRY(take_piece(network, &command->message, flight, spoiled));
-    *moved = true;
+    if (!passed->sends) TDM_TRY(take_piece(passed));
+    passed->moved = true;
     if (network->control)
-      tdm_control_progress(network->control, sends ? TDM_WATCHED_SEND : TDM_WATCHED_RECEIVE,
-                           command->message.number);
+      tdm_control_progress(network->control, passed->sends ? TDM_WATCHED_SEND : TDM_WATCHED_RECEIVE,
+                           passed->message->number);
   }
   return TDM_OK;
 }
@@ -255,18 +265,18 @@ tdm_status tdm_network_message(tdm_network *network, const tdm_command *command,
                                bool spoiled, bool *out_ended) {
   const bool sends = command->kind == TDM_COMMAND_SEND;
   tdm_message_progress *progress = sends ? &network->sending : &network->receiving;
+  transfer turned = {network, &command->message, progress, flight, sends, spoiled, true};
   const size_t count = count_pieces(network, &command->message);
   *out_ended = true;
   TDM_TRY(check_queue(network, progress));
   /* Makes at most as many turns as there are outstanding pieces, so that another queue and its
    * thread get theirs. */
-  bool moved = true;
-  for (int turn = 0; turn < TDM_PIECES_OUT && moved; turn++) {
-    moved = false;
-    tdm_status status = pass_some(network, command, progress, flight, spoiled, &moved);
+  for (int turn = 0; turn < TDM_PIECES_OUT && turned.moved; turn++) {
+    turned.moved = false;
+    tdm_status status = pass_some(&turned);
     if (status != TDM_OK) return end(progress, status);
     if (progress->passed == count) return end(progress, TDM_OK);
-    status = post_some(network, command, progress, flight, spoiled, &moved);
+    status = post_some(&turned);
     tdm_network_give_up(network, status); /* the next message would receive the rest */
     if (status != TDM_OK) return end(progress, status);
   }

@@ -78,6 +78,7 @@ bool tdm_graph_is_open(tdm_graph *graph, const char *name) {
                    name ? name : "?");
     return false;
   }
+  if (name && graph->lent && name == graph->lent->name) return true;
   if (name && *name && tdm_utf8_is_valid(name, strlen(name))) return true;
   if (name && *name)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "the name \"%s\" is not UTF-8", name);

@@ -107,7 +107,14 @@ static tdm_status append_refreshes(const row_state *state) {
   return TDM_OK;
 }
 
+static bool has_window(const tdm_graph *graph, const uint64_t *windows) {
+  for (size_t p = 0; p < graph->persistents.count; p++)
+    if (windows[p]) return true;
+  return false;
+}
+
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) {
+  if (!has_window(graph, windows)) return TDM_OK;
   row_state state = {.graph = graph,
                      .first = graph->order.first,
                      .windows = windows,

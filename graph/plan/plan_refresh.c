@@ -78,8 +78,10 @@ static void note_usual(tdm_plan *plan) {
 
 /* Returns the condition of a copy as commands number it: 1 + its index. */
 static uint32_t condition_of(const tdm_graph *graph, const tdm_ir_node *node) {
-  const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
-  if (to->kind == TDM_VALUE_DERIVED && !node->operation) return to->binding + 1;
+  if (!node->operation) {
+    const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
+    if (to->kind == TDM_VALUE_DERIVED) return to->binding + 1;
+  }
   return node->condition ? (uint32_t)graph->planned->deriveds.count + node->condition : 0;
 }
 

@@ -38,8 +38,15 @@ static tdm_status pass_node(contents *of, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
+static bool has_bucket(const tdm_graph *graph) {
+  for (uint32_t v = 1; v < graph->values.count; v++)
+    if (is_bucket(graph, v)) return true;
+  return false;
+}
+
 tdm_status tdm_plan_verify_buckets(const tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
+  if (!has_bucket(graph)) return TDM_OK;
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);
   const size_t bytes = graph->values.count * sizeof(uint32_t);

@@ -45,7 +45,7 @@ static uint64_t hash_key(const tdm_prepare_key *key) {
                                (uint64_t)key->input_count << 16 | key->team_size);
   hash = tdm_hash_bytes(key->attributes, key->attribute_bytes, hash);
   for (size_t i = 0; i < key->input_count + key->output_count; i++)
-    hash = tdm_spec_hash(&key->specs[i], hash);
+    hash = tdm_spec_hash(key->specs[i], hash);
   return hash;
 }
 
@@ -59,7 +59,7 @@ static bool is_prepared_for(const void *prepared, const void *sought) {
   if (key->attribute_bytes && memcmp(entry->attributes, key->attributes, key->attribute_bytes) != 0)
     return false;
   for (size_t i = 0; i < key->input_count + key->output_count; i++)
-    if (!tdm_spec_equal(&entry->offered[i], &key->specs[i])) return false;
+    if (!tdm_spec_equal(&entry->offered[i], key->specs[i])) return false;
   return true;
 }
 
@@ -142,8 +142,8 @@ static tdm_prepared *make_entry(tdm_prepared_cache *cache, const tdm_prepare_key
   tdm_prepared *entry = &block->entry;
   *entry = made;
   tdm_spec *specs = (tdm_spec *)(block->attributes + attribute_room(entry));
-  memcpy(specs, key->specs, spec_count * sizeof *specs);
-  memcpy(specs + spec_count, key->specs, spec_count * sizeof *specs);
+  for (size_t i = 0; i < spec_count; i++)
+    specs[i] = specs[spec_count + i] = *key->specs[i];
   if (key->attribute_bytes) memcpy(block->attributes, key->attributes, key->attribute_bytes);
   entry->attributes = block->attributes;
   entry->specs = specs;

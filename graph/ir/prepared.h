@@ -28,7 +28,7 @@ typedef struct tdm_prepare_key {
   const tdm_kernel *kernel;
   const void *attributes;
   size_t attribute_bytes;
-  const tdm_spec *specs; /* inputs, then outputs */
+  const tdm_spec *const *specs; /* inputs, then outputs */
   size_t input_count;
   size_t output_count;
   size_t team_size;

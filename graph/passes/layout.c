@@ -2,8 +2,6 @@
  * kernel requires another format than the value has. Invariant: a value that is sent to another
  * device, fed, persistent or delivered is dense. There is at most one reorder per (value, format,
  * device). */
-#include <string.h>
-
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
@@ -20,28 +18,28 @@ typedef struct layout_state {
   newest; /* latest of each value: 1 + index in reorders; as long as needed */
 } layout_state;
 
-/* Fills the specs of a node's operands. Opaque values are offered as dense to consumers on other
- * devices. */
-static void offered_specs(const tdm_graph *graph, const tdm_ir_node *node, tdm_spec *specs) {
-  const uint32_t *inputs = node->inputs;
+/* Writes the specs of a node's operands. Opaque values are offered as dense to consumers on other
+ * devices; room has one spec per input. */
+static void offered_specs(const tdm_graph *graph, const tdm_ir_node *node, tdm_spec *room,
+                          const tdm_spec **specs) {
   for (uint32_t k = 0; k < node->input_count; k++) {
-    if (!inputs[k]) {
-      memset(&specs[k], 0, sizeof specs[k]);
-      continue;
-    }
-    const tdm_ir_value *value = tdm_ir_value_at(graph, inputs[k]);
-    specs[k] = *value->spec;
-    if (value->device != node->device) specs[k].format = TDM_FORMAT_DENSE;
+    const tdm_ir_value *value = tdm_ir_value_at(graph, node->inputs[k]);
+    specs[k] = value->spec; /* that of value 0 is zeros */
+    if (value->spec->format == TDM_FORMAT_DENSE || value->device == node->device) continue;
+    room[k] = *value->spec;
+    room[k].format = TDM_FORMAT_DENSE;
+    specs[k] = &room[k];
   }
   for (uint32_t k = 0; k < node->output_count; k++)
-    specs[node->input_count + k] = *tdm_ir_value_at(graph, node->first_output + k)->spec;
+    specs[node->input_count + k] = tdm_ir_value_at(graph, node->first_output + k)->spec;
 }
 
 tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_node *node,
                             const tdm_kernel *kernel) {
   const tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
-  tdm_spec specs[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
-  offered_specs(graph, node, specs);
+  tdm_spec room[TDM_KERNEL_MAX_INPUTS];
+  const tdm_spec *specs[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
+  offered_specs(graph, node, room, specs);
   const tdm_prepare_key key = {.kernel = kernel,
                                .attributes = node->attributes,
                                .attribute_bytes = node->operation->attribute_bytes,

@@ -252,8 +252,8 @@ static bool is_updated_everywhere(const tdm_session *session, int layer, const c
 static int copies_of_states(const tdm_session *session) {
   const tdm_graph *graph = &session->newest->graph;
   int copies = 0;
-  for (size_t i = 0; i < graph->deriveds.count; i++) {
-    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+  for (size_t i = 0; i < graph->planned->deriveds.count; i++) {
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->planned->deriveds.items[i].source);
     copies += graph->persistents.items[source->binding].like != 0;
   }
   return copies;

@@ -4,17 +4,32 @@
 
 #include <string.h>
 
+#include "core/philox.h"
 #include "devices/tensors/tensor.h"
 
-static double draw(const tdm_random *random, const tdm_initializer *initializer, uint64_t index) {
+/* A stream with its latest block, which has two numbers. */
+typedef struct stream {
+  tdm_random random;
+  uint64_t block; /* index; UINT64_MAX: none yet */
+  uint32_t words[4];
+} stream;
+
+/* Returns what tdm_random_uniform_float64 returns, which computes a block for each number. */
+static double draw_uniform(stream *drawn, uint64_t index) {
+  const uint64_t lane = index % 2 * 2;
+  if (drawn->block != index / 2) tdm_random_block(&drawn->random, index / 2, drawn->words);
+  drawn->block = index / 2;
+  return tdm_philox_float64(drawn->words[lane], drawn->words[lane + 1]);
+}
+
+static double draw(stream *drawn, const tdm_initializer *initializer, uint64_t index) {
   switch (initializer->kind) {
   case TDM_INIT_CONSTANT:
     return initializer->a;
   case TDM_INIT_UNIFORM:
-    return initializer->a +
-           (initializer->b - initializer->a) * tdm_random_uniform_float64(random, index);
+    return initializer->a + (initializer->b - initializer->a) * draw_uniform(drawn, index);
   case TDM_INIT_NORMAL:
-    return initializer->a + initializer->b * tdm_random_normal(random, index);
+    return initializer->a + initializer->b * tdm_random_normal(&drawn->random, index);
   case TDM_INIT_ZEROS:
     break;
   }
@@ -33,12 +48,12 @@ static tdm_status fill(void *data, const tdm_spec *spec, const tdm_initialized *
   if (initializer->kind == TDM_INIT_ZEROS || count == 0) return TDM_OK;
   if (spec->dtype == TDM_FLOAT16 || spec->dtype == TDM_BFLOAT16)
     return tdm_fail(TDM_UNSUPPORTED, "initial values in %s", tdm_dtype_name(spec->dtype));
-  const tdm_random random = {initialized->seed, tdm_random_stream(initialized->name), 0};
+  stream drawn = {{initialized->seed, tdm_random_stream(initialized->name), 0}, UINT64_MAX, {0}};
   const int64_t row = spec->shape.rank > 0 ? count / spec->shape.dims[0] : 1;
   const int64_t first = initialized->first_row * row;
   for (int64_t i = 0; i < count; i++) {
     if (initializer->zero_row >= 0 && (first + i) / row == initializer->zero_row) continue;
-    tdm_tensor_put(spec->dtype, data, i, draw(&random, initializer, (uint64_t)(first + i)));
+    tdm_tensor_put(spec->dtype, data, i, draw(&drawn, initializer, (uint64_t)(first + i)));
   }
   return TDM_OK;
 }

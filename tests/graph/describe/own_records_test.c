@@ -47,6 +47,11 @@ static tdm_status pass_on(tdm_gradient *gradient) {
   return TDM_OK;
 }
 
+static tdm_status declare_an_input(tdm_gradient *gradient) {
+  (void)tdm_input(tdm_gradient_graph(gradient), "more", TDM_FLOAT32, tdm_shape_of(1, WIDTH));
+  return pass_on(gradient);
+}
+
 static tdm_value elsewhere; /* a value of the graph that is described */
 
 static tdm_status tell_another_graphs(tdm_gradient *gradient) {
@@ -152,6 +157,8 @@ static const mistake mistakes[] = {
     {"mine layer: the operation of its gradient has attributes that it does not have",
      .operation =
          RECORD(.attribute_bytes = sizeof(attributes), .gradient_operation = &more_attributes)},
+    {"more: a rule of an operation only appends nodes", .trains = true,
+     .operation = RECORD(.gradient = declare_an_input)},
     {"gradient of mine layer: what the rule returns for input 0 is float32 [batch, 1]",
      .trains = true, .operation = RECORD(.gradient = tell_narrower)},
     {"gradient of mine layer: what the rule returns for input 0 is a value of another graph",

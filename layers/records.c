@@ -25,7 +25,6 @@
   X(loss)                                                                                          \
   X(loss_classes)                                                                                  \
   X(loss_ctc)                                                                                      \
-  X(loss_divergence)                                                                               \
   X(loss_pointwise)                                                                                \
   X(matmul)                                                                                        \
   X(moves)                                                                                         \

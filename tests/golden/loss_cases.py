@@ -22,6 +22,10 @@ def positive(case, name, *shape):
     return case.given(name, case.draw(*shape).abs() + 0.1)
 
 
+def signs(case, dtype, *shape):
+    return case.given("targets", torch.where(case.draw(*shape) > 0, 1, -1).to(dtype or case.dtype))
+
+
 def classes(case, kind, reduction, weighted, ignored, smoothing=0.0, dtype=torch.int64,
             shape=(7, 5)):
     """The last class is never a target."""
@@ -69,6 +73,19 @@ def difference(case, kind, reduction, beta=1.0, of_a=(4, 7), of_b=(4, 7)):
     finish(case, (kind, reduction, beta), "difference", loss)
 
 
+# Losses whose only option is the reduction: function, and what draws targets; None: a parameter
+PLAIN = {
+    "mse": (F.mse_loss, None),
+}
+
+
+def only_reduced(case, loss, reduction):
+    function, draw_targets = PLAIN[loss]
+    x = case.parameter("x", 4, 7, scale=1.5)
+    t = draw_targets(case, None, 4, 7) if draw_targets else case.parameter("t", 4, 7)
+    finish(case, (reduction,), loss, function(x, t, reduction=REDUCTIONS[reduction]))
+
+
 def probabilities(case, reduction, weighted, smoothing, shape):
     count = shape[1 if len(shape) > 1 else 0]
     judged = case.parameter("judged", *shape)
@@ -100,10 +117,6 @@ def positive_parameter(case, name, *shape):
     case.parameters[name] = value
     case.record("parameter." + name, value)
     return value
-
-
-def signs(case, dtype, *shape):
-    return case.given("targets", torch.where(case.draw(*shape) > 0, 1, -1).to(dtype or case.dtype))
 
 
 def labels(case, *shape):
@@ -336,6 +349,10 @@ def loss_cases():
     for scale in (0.01, 40.0):
         cases["binary_scale_%g" % scale] = (
             binary, dict(reduction=2, weight=None, pos_weight=1, scale=scale)
+        )
+    for loss, reduction in itertools.product(PLAIN, range(3)):
+        cases["%s_%s" % (loss, REDUCTIONS[reduction])] = (
+            only_reduced, dict(loss=loss, reduction=reduction)
         )
     for reduction in range(3):
         cases["l1_" + REDUCTIONS[reduction]] = (difference, dict(kind=0, reduction=reduction))

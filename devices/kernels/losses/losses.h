@@ -19,7 +19,7 @@ typedef struct tdm_loss_attributes {
   double beta;          /* of smooth_l1 */
   double scale;         /* of smooth_l1 */
   int64_t logarithms;   /* of divergence: targets are logarithms of probabilities */
-  int64_t entropy;      /* of divergence: that of the targets is taken off */
+  int64_t entropy;      /* of divergence: subtract the entropy of the targets */
 } tdm_loss_attributes;
 /* logits F (n, classes), targets ids (n) -> loss F () or (n) for NONE, log_probabilities F (n,
  * classes), divisor F (): the count of targets not ignored for MEAN, else 1. A target outside
@@ -38,30 +38,67 @@ typedef struct tdm_loss_attributes {
 #define TDM_OP_NLL "nll"
 /* d_loss F () or (n), targets, divisor, [weight] -> d_log_probabilities F (n, classes). */
 #define TDM_OP_NLL_GRADIENT "nll_gradient"
-/* a F, b F of one shape -> loss F (), or of that shape for NONE. */
-#define TDM_OP_MSE "mse"
-/* d_loss, a, b -> d_a (d_b is its negative: swap a and b). */
-#define TDM_OP_MSE_GRADIENT "mse_gradient"
-/* a F, b F of one shape -> loss, as mse: of d = a - b scale times d^2 / (2 beta) where |d| < beta,
- * else |d| - beta / 2. */
-#define TDM_OP_SMOOTH_L1 "smooth_l1"
-/* d_loss, a, b -> d_a, as mse_gradient. */
-#define TDM_OP_SMOOTH_L1_GRADIENT "smooth_l1_gradient"
-/* logits x F, targets t F of one shape, [weight w F], [pos_weight q F] -> loss, as mse: of w ((1 -
- * t) x + (1 + (q - 1) t) log(1 + exp(-x))). The shapes of w and q are the last dimensions of x's,
- * over which they repeat. */
-#define TDM_OP_BINARY_CROSS_ENTROPY "binary_cross_entropy"
-/* d_loss, logits, targets, [weight], [pos_weight] -> d_logits. */
-#define TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT "binary_cross_entropy_gradient"
-/* log_probabilities x F, targets t F of one shape, [weight w F] -> loss, as mse, or for BATCH_MEAN:
- * the loss of w (h - p x). Here p = (1 - smoothing) t + smoothing / classes, or exp(t) if targets
- * are logarithms. h = p log p (0 for p = 0) with entropy, else 0. With entropy it is the
+/* ---- Losses of elements: x F, t F of one shape, [weight F], [pos_weight F] -> loss F (), or of
+ * that shape for NONE. NAME_gradient: d_loss, x, t, [weight], [pos_weight] -> d_x. Weights have the
+ * last dimensions of x, over which they repeat. The kernels of all kinds, the records and the
+ * tests' cases are generated from the lists and from the two macros of each loss.
+ *
+ * X(name, operands, names of x and t in messages, number of weights). Operands: PAIR if t has the
+ * gradient -d_x; TARGETS if t has no gradient. */
+
+/* Losses with the public functions tdm_NAME and tdm_NAME_with, whose only option is the reduction.
+ */
+#define TDM_LOSSES(X) X(mse, PAIR, "a", "b", 0)
+
+#define TDM_ELEMENT_LOSSES(X)                                                                      \
+  TDM_LOSSES(X)                                                                                    \
+  X(binary_cross_entropy, TARGETS, "logits", "targets", 2)                                         \
+  X(divergence, TARGETS, "log-probabilities", "targets", 1)                                        \
+  X(smooth_l1, PAIR, "a", "b", 0)
+
+/* TDM_LOSS_NAME and TDM_SLOPE_NAME return the loss of an element and its derivative by x. `number`
+ * is the type of an element: a number or a vector; every(r) has the real r everywhere. `o` are the
+ * attributes: beta, scale, kept = 1 - smoothing, spread = smoothing / classes, where classes is the
+ * last dimension, logarithms, entropy. WEIGHT is the element's weight; POSITIVE(t) is 1 +
+ * (pos_weight - 1) t, without weights of positive targets 1. */
+
+/* clang-format off */
+#define TDM_LOSS_mse return (x - t) * (x - t);
+#define TDM_SLOPE_mse return (x - t) * 2;
+
+/* Smooth L1, L1 (beta 0) and Huber (scale beta). */
+#define TDM_LOSS_smooth_l1                                                                         \
+  const number d = absolute_of(x - t);                                                             \
+  const number near = d * d * (real)0.5 / o->beta, far = d - o->beta * (real)0.5;                  \
+  return choose(d < every(o->beta), near, far) * o->scale;
+#define TDM_SLOPE_smooth_l1                                                                        \
+  const number d = x - t;                                                                          \
+  const number sign = choose(d > every(0), every(1), choose(d < every(0), every(-1), d));          \
+  return choose(absolute_of(d) < every(o->beta), d / o->beta, sign) * o->scale;
+
+/* w ((1 - t) x + (1 + (q - 1) t) log(1 + exp(-x))). */
+#define TDM_LOSS_binary_cross_entropy                                                              \
+  const number beyond = choose(x < every(0), -x, every(0));                                        \
+  const number softplus = log1p_of_fraction(exp_of(-absolute_of(x))) + beyond; /* of -x */         \
+  const number positive = POSITIVE(t);                                                             \
+  return ((1 - t) * x + positive * softplus) * WEIGHT;
+#define TDM_SLOPE_binary_cross_entropy                                                             \
+  const number positive = POSITIVE(t);                                                             \
+  return ((1 - t) - positive * sigmoid_of(-x)) * WEIGHT;
+
+/* w (h - p x). Here p = (1 - smoothing) t + smoothing / classes, or exp(t) if targets are
+ * logarithms. h = p log p (0 for p = 0) with entropy, else 0. With entropy it is the
  * Kullback-Leibler divergence, without it the cross-entropy (S. Kullback, R. A. Leibler, "On
- * information and sufficiency", 1951). classes is the last dimension; the shape of w is x's last
- * dimensions, over which it repeats. */
-#define TDM_OP_DIVERGENCE "divergence"
-/* d_loss, log_probabilities, targets, [weight] -> d_log_probabilities. */
-#define TDM_OP_DIVERGENCE_GRADIENT "divergence_gradient"
+ * information and sufficiency", 1951). BATCH_MEAN divides by dimension 0. */
+#define TDM_PROBABILITY(t) (o->logarithms ? exp_of(t) : o->kept * t + o->spread)
+#define TDM_LOSS_divergence                                                                        \
+  const number p = TDM_PROBABILITY(t);                                                             \
+  number loss = -p * x;                                                                            \
+  if (o->entropy && o->logarithms) loss = p * (t - x);                                             \
+  if (o->entropy && !o->logarithms) ADD_ENTROPY(loss, p);                                          \
+  return loss * WEIGHT;
+#define TDM_SLOPE_divergence return -TDM_PROBABILITY(t) * WEIGHT;
+/* clang-format on */
 
 /* The logarithm of the probability 0, where it must be finite. */
 #define TDM_NO_PATH (-1e30)

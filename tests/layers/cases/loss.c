@@ -1,5 +1,6 @@
 /* Builders of the golden cases of tests/golden/loss_cases.py. The golden file lists
  * the cases and their options: CASE/option.BUILDER is a list of numbers. */
+#include "devices/kernels/losses/losses.h"
 #include "tests/layers/layer_cases.h"
 #include "tests/options.h"
 
@@ -144,8 +145,21 @@ static void ctc(layer_test *test, const layer_case *options) {
          tdm_ctc_with(test->graph, "f", x, targets, steps, layer_input(test, "counts"), &chosen));
 }
 
+/* Losses whose only option is the reduction: CASE/option.LOSS */
+#define PLAIN(loss, operands, ...)                                                                 \
+  static void build_##loss(layer_test *test, const layer_case *options) {                          \
+    const tdm_loss_options chosen =                                                                \
+        OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)options->numbers[0]);          \
+    const tdm_value x = layer_parameter(test, "x");                                                \
+    finish(test, tdm_##loss##_with(test->graph, "f", x, OPERAND_##operands, &chosen));             \
+  }
+#define OPERAND_PAIR layer_parameter(test, "t")
+#define OPERAND_TARGETS layer_input(test, "targets")
+TDM_LOSSES(PLAIN)
+
+#define BUILDER(loss, ...) {#loss, {.build = build_##loss}},
 const layer_builder loss_builders[] = {
-    {"classes", {.build = classes}},
+    TDM_LOSSES(BUILDER){"classes", {.build = classes}},
     {"probabilities", {.build = probabilities}},
     {"divergence", {.build = divergence}},
     {"binary", {.build = binary}},

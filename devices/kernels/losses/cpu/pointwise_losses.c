@@ -1,14 +1,14 @@
-/* Losses of two tensors of one shape, element by element: squared errors, smooth L1 (with Huber's
- * and L1), binary cross-entropy of logits with weights, and the divergence of probabilities.
- * Invariant: sums are made in blocks of a fixed size, in vectors, then block after block in double,
- * whatever the team.
+/* Losses of two tensors of one shape, element by element, by the formulas of
+ * devices/kernels/losses/losses.h. Invariant: sums are made in blocks of a fixed size, in vectors,
+ * then block after block in double, whatever the team.
  */
 #include "core/status.h"
 #include "devices/kernels/cpu/sums.h"
 #include "devices/kernels/cpu/vector_math.h"
 #include "devices/kernels/losses/losses.h"
 
-typedef enum loss_kind { SQUARES, SMOOTH_L1, BINARY, DIVERGENCE } loss_kind;
+#define KIND(name, operands, x, t, weights) KIND_##name,
+typedef enum loss_kind { TDM_ELEMENT_LOSSES(KIND) } loss_kind;
 
 typedef struct loss_state {
   int64_t count;
@@ -16,10 +16,10 @@ typedef struct loss_state {
   loss_kind kind;
   real beta;
   real scale;
-  real kept;           /* of divergence: 1 - smoothing */
-  real spread;         /* of divergence: smoothing / classes */
-  bool logarithms;     /* of divergence */
-  bool entropy;        /* of divergence */
+  real kept;   /* 1 - smoothing */
+  real spread; /* smoothing / classes */
+  bool logarithms;
+  bool entropy;
   double divisor;      /* of the sum; 1 where there is no mean */
   int64_t weights;     /* how many there are, which repeat; 0: none */
   int64_t pos_weights; /* likewise */
@@ -54,52 +54,46 @@ ALWAYS_INLINE vec more_if_positive(const loss_job *job, vec t, int64_t i) {
   return count == 0 ? (vec){0} : (repeated(job->pos_weight, count, i) - 1) * t;
 }
 
-/* Returns the probability that a target of a divergence denotes. */
-ALWAYS_INLINE vec probability_of(const loss_state *state, vec t) {
-  return state->logarithms ? vec_exp(t) : state->kept * t + state->spread;
-}
+#define number vec
+#define absolute_of vec_absolute
+#define exp_of vec_exp
+#define log1p_of_fraction vec_log1p_of_fraction
+#define sigmoid_of vec_sigmoid
+#define choose vec_select
+#define every vec_set
+#define WEIGHT repeated(job->weight, o->weights, i)
+#define POSITIVE(t) (1 + more_if_positive(job, t, i))
+#define ADD_ENTROPY(loss, p) loss += vec_select(p == (vec){0}, (vec){0}, p * vec_log_of_any(p))
 
-ALWAYS_INLINE vec divergence_at(const loss_job *job, vec x, vec t, int64_t i) {
-  const loss_state *state = job->state;
-  const vec p = probability_of(state, t), none = {0};
-  vec loss = -p * x;
-  if (state->entropy && state->logarithms)
-    loss = p * (t - x);
-  else if (state->entropy)
-    loss += vec_select(p == none, none, p * vec_log_of_any(p));
-  return loss * repeated(job->weight, state->weights, i);
-}
+#define FORMULAS(name, ...)                                                                        \
+  ALWAYS_INLINE vec name##_loss(const loss_job *job, vec x, vec t, int64_t i) {                    \
+    const loss_state *o = job->state;                                                              \
+    (void)o, (void)i;                                                                              \
+    TDM_LOSS_##name                                                                                \
+  }                                                                                                \
+  ALWAYS_INLINE vec name##_slope(const loss_job *job, vec x, vec t, int64_t i) {                   \
+    const loss_state *o = job->state;                                                              \
+    (void)o, (void)i, (void)x;                                                                     \
+    TDM_SLOPE_##name                                                                               \
+  }
+TDM_ELEMENT_LOSSES(FORMULAS)
 
 ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
-  const loss_state *state = job->state;
   const vec x = element_load(job->x + i, left), t = element_load(job->target + i, left);
-  if (state->kind == DIVERGENCE) return divergence_at(job, x, t, i);
-  if (state->kind == SQUARES) return (x - t) * (x - t);
-  if (state->kind == SMOOTH_L1) {
-    const vec d = vec_absolute(x - t);
-    const vec near = d * d * (real)0.5 / state->beta, far = d - state->beta * (real)0.5;
-    return vec_select(d < vec_set(state->beta), near, far) * state->scale;
-  }
-  const vec beyond = vec_select(x < (vec){0}, -x, (vec){0});
-  const vec softplus = vec_log1p_of_fraction(vec_exp(-vec_absolute(x))) + beyond; /* of -x */
-  const vec positive = 1 + more_if_positive(job, t, i);
-  return ((1 - t) * x + positive * softplus) * repeated(job->weight, state->weights, i);
+#define LOSS_OF(name, ...)                                                                         \
+  case KIND_##name:                                                                                \
+    return name##_loss(job, x, t, i);
+  switch (job->state->kind) { TDM_ELEMENT_LOSSES(LOSS_OF) }
+  return (vec){0};
 }
 
 ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
-  const loss_state *state = job->state;
   const vec x = element_load(job->x + i, left), t = element_load(job->target + i, left);
-  if (state->kind == DIVERGENCE)
-    return -probability_of(state, t) * repeated(job->weight, state->weights, i);
-  if (state->kind == SQUARES) return (x - t) * 2;
-  if (state->kind == SMOOTH_L1) {
-    const vec d = x - t, none = {0};
-    const vec sign = vec_select(d > none, vec_set(1), vec_select(d < none, vec_set(-1), d));
-    const vec_bits near = vec_absolute(d) < vec_set(state->beta);
-    return vec_select(near, d / state->beta, sign) * state->scale;
-  }
-  const vec positive = 1 + more_if_positive(job, t, i);
-  return ((1 - t) - positive * vec_sigmoid(-x)) * repeated(job->weight, state->weights, i);
+#define SLOPE_OF(name, ...)                                                                        \
+  case KIND_##name:                                                                                \
+    return name##_slope(job, x, t, i);
+  switch (job->state->kind) { TDM_ELEMENT_LOSSES(SLOPE_OF) }
+  return (vec){0};
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -111,8 +105,10 @@ static double divisor_of(int32_t reduction, const tdm_spec *x) {
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */
 static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
-                                           tdm_kernel_answer *answer, size_t x, loss_kind kind) {
+                                           tdm_kernel_answer *answer, size_t x, loss_kind kind,
+                                           size_t weights) {
   const tdm_loss_attributes *attributes = request->attributes;
+  const tdm_shape *shape = &request->inputs[x].shape;
   loss_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->count = count_of(&request->inputs[x]);
@@ -121,29 +117,19 @@ static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
   state->divisor = divisor_of(attributes->reduction, &request->inputs[x]);
   state->beta = (real)attributes->beta;
   state->scale = (real)attributes->scale;
-  if (kind == DIVERGENCE) {
-    const tdm_shape *shape = &request->inputs[x].shape;
-    state->kept = (real)(1 - attributes->smoothing);
-    if (attributes->smoothing != 0)
-      state->spread = (real)(attributes->smoothing / (double)shape->dims[shape->rank - 1]);
-    state->logarithms = attributes->logarithms != 0;
-    state->entropy = attributes->entropy != 0;
-  }
-  for (size_t k = x + 2; kind != SMOOTH_L1 && k < request->input_count; k++) {
+  state->kept = (real)(1 - attributes->smoothing);
+  if (attributes->smoothing != 0)
+    state->spread = (real)(attributes->smoothing / (double)shape->dims[shape->rank - 1]);
+  state->logarithms = attributes->logarithms != 0;
+  state->entropy = attributes->entropy != 0;
+  for (size_t k = x + 2; k < x + 2 + weights && k < request->input_count; k++) {
     if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
     *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
   }
-  const double bytes_per_ns = kind == SQUARES || kind == SMOOTH_L1 ? 8.0 : 1.0;
+  const double bytes_per_ns = weights == 0 ? 8.0 : 1.0;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->count * sizeof(stored) / bytes_per_ns);
-  return TDM_OK;
-}
-
-static tdm_status prepare_loss(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                               loss_kind kind) {
-  TDM_TRY(pointwise_losses_prepare(request, answer, 0, kind));
-  const loss_state *state = answer->state;
-  if (state->reduction != TDM_REDUCTION_NONE)
+  if (x == 0 && state->reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes = sum_workspace_bytes(state->count);
   return TDM_OK;
 }
@@ -183,7 +169,7 @@ static void slopes_range(void *user, int64_t begin, int64_t end) {
 /* The sum of all losses, in block sums of out. */
 static double sum_losses(const loss_job *job, tdm_team *team) {
   const int64_t count = job->state->count, blocks = ceil_div(count, SUM_BLOCK);
-  if (job->state->kind == SQUARES)
+  if (job->state->kind == KIND_mse)
     return sum_of_squares(job->x, job->target, count, job->out, team);
   tdm_team_run(team, blocks, 1, blocks_range, (void *)job);
   double sum = 0;
@@ -223,26 +209,17 @@ static tdm_status execute_gradient(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-#define LOSS(name, kind)                                                                           \
+#define PREPARE(name, operands, x, t, weights)                                                     \
   static tdm_status name##_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) { \
-    return prepare_loss(request, answer, kind);                                                    \
+    return pointwise_losses_prepare(request, answer, 0, KIND_##name, weights);                     \
   }                                                                                                \
   static tdm_status name##_gradient_prepare(const tdm_kernel_request *request,                     \
                                             tdm_kernel_answer *answer) {                           \
-    return pointwise_losses_prepare(request, answer, 1, kind);                                     \
+    return pointwise_losses_prepare(request, answer, 1, KIND_##name, weights);                     \
   }
+TDM_ELEMENT_LOSSES(PREPARE)
 
-LOSS(mse, SQUARES)
-LOSS(smooth_l1, SMOOTH_L1)
-LOSS(binary_cross_entropy, BINARY)
-LOSS(divergence, DIVERGENCE)
-
-KERNELS(pointwise_losses, KERNEL(TDM_OP_MSE, mse_prepare, execute_loss),
-        KERNEL(TDM_OP_MSE_GRADIENT, mse_gradient_prepare, execute_gradient),
-        KERNEL(TDM_OP_SMOOTH_L1, smooth_l1_prepare, execute_loss),
-        KERNEL(TDM_OP_SMOOTH_L1_GRADIENT, smooth_l1_gradient_prepare, execute_gradient),
-        KERNEL(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy_prepare, execute_loss),
-        KERNEL(TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT, binary_cross_entropy_gradient_prepare,
-               execute_gradient),
-        KERNEL(TDM_OP_DIVERGENCE, divergence_prepare, execute_loss),
-        KERNEL(TDM_OP_DIVERGENCE_GRADIENT, divergence_gradient_prepare, execute_gradient))
+#define LISTED(name, ...)                                                                          \
+  KERNEL(#name, name##_prepare, execute_loss),                                                     \
+      KERNEL(#name "_gradient", name##_gradient_prepare, execute_gradient),
+KERNELS(pointwise_losses, TDM_ELEMENT_LOSSES(LISTED))

@@ -1,4 +1,4 @@
-/* Cases of softmax, cross-entropy and mean squared error. */
+/* Cases of softmax, cross-entropy and the losses of elements without other options. */
 #include "tests/devices/kernels/cases.h"
 
 #include <math.h>
@@ -201,52 +201,77 @@ static void cross_entropy_case(tdm_dtype dtype, tdm_dtype ids, int64_t rows, int
   visit(&gradient, user);
 }
 
-/* ---- mse ------------------------------------------------------------------------------------- */
+/* ---- Losses of elements with the reduction as the only option
+ * ------------------------------------
+ */
 
-static void mse_reference(const kernel_case *self, const double *const *inputs,
-                          double *const *outputs) {
-  const int64_t count = input_count_of(self, 0);
-  const int32_t reduction = self->attributes.loss.reduction;
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++) {
-    const double square = (inputs[0][i] - inputs[1][i]) * (inputs[0][i] - inputs[1][i]);
-    if (reduction == TDM_REDUCTION_NONE) outputs[0][i] = square;
-    sum += square;
+typedef double real;
+#define number double
+#define absolute_of fabs
+#define exp_of exp
+#define log1p_of_fraction log1p
+#define sigmoid_of(x) (1 / (1 + exp(-(x))))
+#define choose(condition, yes, no) ((condition) ? (yes) : (no))
+#define every(number) (number)
+
+/* The references are the formulas of devices/kernels/losses/losses.h in float64. Golden data
+ * compares these with PyTorch. */
+#define REFERENCES(name, ...)                                                                      \
+  static double name##_loss(double x, double t) {                                                  \
+    TDM_LOSS_##name                                                                                \
+  }                                                                                                \
+  static double name##_slope(double x, double t) {                                                 \
+    TDM_SLOPE_##name                                                                               \
+  }                                                                                                \
+  static void name##_reference(const kernel_case *self, const double *const *inputs,               \
+                               double *const *outputs) {                                           \
+    const int64_t count = input_count_of(self, 0);                                                 \
+    const int32_t reduction = self->attributes.loss.reduction;                                     \
+    double sum = 0;                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const double loss = name##_loss(inputs[0][i], inputs[1][i]);                                 \
+      if (reduction == TDM_REDUCTION_NONE) outputs[0][i] = loss;                                   \
+      sum += loss;                                                                                 \
+    }                                                                                              \
+    if (reduction == TDM_REDUCTION_SUM) outputs[0][0] = sum;                                       \
+    if (reduction == TDM_REDUCTION_MEAN) outputs[0][0] = sum / (double)count;                      \
+  }                                                                                                \
+  static void name##_gradient_reference(const kernel_case *self, const double *const *inputs,      \
+                                        double *const *outputs) {                                  \
+    const int64_t count = input_count_of(self, 1);                                                 \
+    const int32_t reduction = self->attributes.loss.reduction;                                     \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      outputs[0][i] = name##_slope(inputs[1][i], inputs[2][i]) *                                   \
+                      inputs[0][reduction == TDM_REDUCTION_NONE ? i : 0] /                         \
+                      (reduction == TDM_REDUCTION_MEAN ? (double)count : 1);                       \
   }
-  if (reduction == TDM_REDUCTION_SUM) outputs[0][0] = sum;
-  if (reduction == TDM_REDUCTION_MEAN) outputs[0][0] = sum / (double)count;
-}
+TDM_LOSSES(REFERENCES)
 
-static void mse_gradient_reference(const kernel_case *self, const double *const *inputs,
-                                   double *const *outputs) {
-  const int64_t count = input_count_of(self, 1);
-  const int32_t reduction = self->attributes.loss.reduction;
-  for (int64_t i = 0; i < count; i++) {
-    const double d = inputs[0][reduction == TDM_REDUCTION_NONE ? i : 0];
-    outputs[0][i] = 2 * (inputs[1][i] - inputs[2][i]) * d /
-                    (reduction == TDM_REDUCTION_MEAN ? (double)count : 1);
-  }
-}
-
-static void mse_case(tdm_dtype dtype, tdm_shape shape, tdm_reduction reduction, kernel_visit visit,
-                     void *user) {
+static void plain_case(const char *operation, kernel_reference reference, bool gradient,
+                       tdm_dtype dtype, tdm_shape shape, tdm_reduction reduction,
+                       kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];
-  kernel_case test = kernel_case_make(TDM_OP_MSE, dtype, mse_reference, "%s, reduction %d",
+  const tdm_shape loss = loss_shape(reduction, shape);
+  kernel_case test = kernel_case_make(operation, dtype, reference, "%s, reduction %d",
                                       tdm_shape_text(&shape, text, sizeof text), (int)reduction);
   test.attributes.loss.reduction = (int32_t)reduction;
+  if (gradient) kernel_case_input(&test, dtype, loss, -2, 2);
   kernel_case_input(&test, dtype, shape, -2, 2);
   kernel_case_input(&test, dtype, shape, -2, 2);
-  kernel_case_output(&test, dtype, loss_shape(reduction, shape));
+  kernel_case_output(&test, dtype, gradient ? shape : loss);
   visit(&test, user);
+}
 
-  kernel_case gradient =
-      kernel_case_make(TDM_OP_MSE_GRADIENT, dtype, mse_gradient_reference, "%s", test.name);
-  gradient.attributes.loss.reduction = (int32_t)reduction;
-  kernel_case_input(&gradient, dtype, loss_shape(reduction, shape), -2, 2);
-  kernel_case_input(&gradient, dtype, shape, -2, 2);
-  kernel_case_input(&gradient, dtype, shape, -2, 2);
-  kernel_case_output(&gradient, dtype, shape);
-  visit(&gradient, user);
+static void plain_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit visit, void *user) {
+  const tdm_shape shapes[] = {tdm_shape_of(2, 30, 10), tdm_shape_of(1, 1), tdm_shape_of(2, 0, 3),
+                              tdm_shape_of(3, 50, 41, 29)};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+#define VISIT(name, ...)                                                                           \
+  plain_case(#name, name##_reference, false, dtype, shapes[i], reduction, visit, user);            \
+  plain_case(#name "_gradient", name##_gradient_reference, true, dtype, shapes[i], reduction,      \
+             visit, user);
+    TDM_LOSSES(VISIT)
+  }
 }
 
 /* ---- The family ------------------------------------------------------------------------------ */
@@ -262,10 +287,7 @@ void loss_cases(kernel_visit visit, void *user) {
       cross_entropy_case(dtype, TDM_INT32, 700, 50, 3, reduction, visit, user);
       cross_entropy_case(dtype, TDM_INT64, 0, 5, -100, reduction, visit, user);
       cross_entropy_case(dtype, TDM_INT64, 9, 1000, -1, reduction, visit, user);
-      mse_case(dtype, tdm_shape_of(2, 30, 10), reduction, visit, user);
-      mse_case(dtype, tdm_shape_of(1, 1), reduction, visit, user);
-      mse_case(dtype, tdm_shape_of(2, 0, 3), reduction, visit, user);
-      mse_case(dtype, tdm_shape_of(3, 50, 41, 29), reduction, visit, user);
+      plain_cases(dtype, reduction, visit, user);
       weighted_loss_cases(dtype, reduction, visit, user);
     }
     ctc_cases(dtype, visit, user);

@@ -154,7 +154,7 @@ static double element_of(const kernel_case *self, const double *const *inputs, s
   if (a->scale != 0)
     return slope ? smooth_l1_slope(a, value - target) : smooth_l1_of(a, value - target);
   const double weight = repeated(self, inputs, x + 2, i);
-  if (strncmp(self->operation, TDM_OP_DIVERGENCE, strlen(TDM_OP_DIVERGENCE)) == 0)
+  if (strncmp(self->operation, "divergence", strlen("divergence")) == 0)
     return weight * divergence_of(a, value, target, input_last_dim(self, x), slope);
   const double positive = 1 + (repeated(self, inputs, x + 3, i) - 1) * target;
   if (slope) return weight * ((1 - target) - positive / (1 + exp(value)));
@@ -237,15 +237,15 @@ static void elementwise_cases_of(tdm_dtype dtype, int32_t reduction, kernel_visi
   /* The large one once: it is slow where threads are emulated. */
   for (size_t i = 0; i < (reduction == TDM_REDUCTION_MEAN ? 4 : 3); i++) {
     for (size_t j = 0; j < (i == 3 ? 1 : 3); j++) {
-      pointwise smooth = {TDM_OP_SMOOTH_L1, TDM_OP_SMOOTH_L1_GRADIENT, -4, 4, {0}, 0, -1, -1};
+      pointwise smooth = {"smooth_l1", "smooth_l1_gradient", -4, 4, {0}, 0, -1, -1};
       smooth.attributes = (tdm_loss_attributes){
           .reduction = reduction, .beta = betas[(i + j) % 3], .scale = 1 + (double)j};
       pointwise_case(dtype, shapes[i], &smooth, visit, user);
     }
     for (size_t j = 0; j < (i == 3 ? 1 : 5); j++) {
       const size_t used = i == 3 ? 3 : j;
-      pointwise binary = {TDM_OP_BINARY_CROSS_ENTROPY,
-                          TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT,
+      pointwise binary = {"binary_cross_entropy",
+                          "binary_cross_entropy_gradient",
                           0,
                           1,
                           {.reduction = reduction},
@@ -267,8 +267,8 @@ static void divergence_cases(tdm_dtype dtype, int32_t reduction, kernel_visit vi
     for (int form = 0; form < 4; form++) {
       const bool logarithms = form == 1;
       const double least = form == 0 && reduction != TDM_REDUCTION_NONE ? 0 : -0.5;
-      const pointwise kind = {TDM_OP_DIVERGENCE,
-                              TDM_OP_DIVERGENCE_GRADIENT,
+      const pointwise kind = {"divergence",
+                              "divergence_gradient",
                               logarithms ? -6 : least,
                               logarithms ? 0 : 1,
                               {.reduction = reduction,

@@ -7,11 +7,11 @@
 #include "devices/contract/device.h"
 
 typedef struct tdm_absent_device {
-  tdm_device base; /* has to be first */
+  tdm_device base; /* must be the first field */
   tdm_device_ops ops;
   tdm_queue queues[TDM_QUEUE_ROLES];
   const char *where;         /* why nothing executes on it: "is only described" */
-  const char *model;         /* for messages; NULL where memory_bytes is 0 */
+  const char *model;         /* name of the processor for messages; NULL if memory_bytes is 0 */
   double memory_bytes;       /* 0: no limit */
   tdm_address begin;         /* beginning of its addresses */
   _Atomic size_t used_bytes; /* bytes of allocated memory */
@@ -20,10 +20,10 @@ typedef struct tdm_absent_device {
 
 /* The properties that differ between absent devices. */
 typedef struct tdm_absent_options {
-  const char *kind; /* these three live as long as the device */
+  const char *kind; /* borrowed, like the next two: must outlive the device */
   const char *executes;
   const char *where;
-  unsigned roles; /* one bit per role of its queues */
+  unsigned roles; /* bit set of its queue roles, one bit per role */
   size_t number;  /* unique among the context's absent devices; below 2^16 */
   void (*destroy)(tdm_device *device);
   tdm_link (*link)(const tdm_device *device, const tdm_device *other);

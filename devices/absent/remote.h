@@ -13,10 +13,10 @@ typedef struct tdm_device_description {
   char identity[96];
   char engine_name[24];
   char engine_absence[160];
-  tdm_link host_link; /* to the host */
-  tdm_link peer_link; /* to another device of its kind */
-  uint32_t index;     /* within its kind */
-  uint32_t roles;     /* one bit per role of its queues */
+  tdm_link host_link; /* link to the host */
+  tdm_link peer_link; /* link to another device of its kind */
+  uint32_t index;     /* index among the devices of its kind */
+  uint32_t roles;     /* bit set of its queue roles, one bit per role */
   uint32_t host_addressable;
   uint32_t stages_pageable;
 } tdm_device_description;

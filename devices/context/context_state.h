@@ -10,7 +10,7 @@
 #include "devices/machine/machine.h"
 #include "devices/topology/topology.h"
 
-#define TDM_CONTEXT_CLOSING ((uint64_t)1 << 63) /* in `users` */
+#define TDM_CONTEXT_CLOSING ((uint64_t)1 << 63) /* flag in `users`: the context is being closed */
 
 /* Each has its own cache line: neighbours ring on different cores. */
 typedef struct tdm_context_bell_slot {
@@ -29,11 +29,11 @@ struct tdm_context {
   int process;         /* id of the process that created it */
   uint32_t generation; /* generation of that process (core/process.h) */
   tdm_topology *topology;
-  struct tdm_network *network; /* this and the next are NULL in a job of one rank */
+  struct tdm_network *network; /* NULL in a job of one rank, like `messenger` */
   tdm_messenger *messenger;
   _Atomic(tdm_attendant *) attendant; /* NULL: no thread executes the network's queues */
   int rank;
-  int rank_count;       /* at least 1 */
+  int rank_count;       /* number of ranks in the job, at least 1 */
   size_t *rank_begins;  /* (rank_count + 1): index of each rank's first device; NULL: one rank */
   tdm_device **devices; /* (device_count): devices of all ranks */
   size_t device_count;

@@ -29,7 +29,7 @@ typedef struct tdm_hop {
 
 typedef struct tdm_route {
   tdm_hop hops[TDM_ROUTE_MOST_HOPS];
-  uint32_t count; /* at least 1 */
+  uint32_t count; /* number of hops, at least 1 */
 } tdm_route;
 
 /* Returns the route between two devices of one context. */

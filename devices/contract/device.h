@@ -36,8 +36,8 @@ typedef struct tdm_memory {
   tdm_device *device;
   tdm_address address; /* aligned to 64 */
   size_t bytes;
-  struct tdm_staging *staging; /* from the context's pool; NULL: from the device
-                                * (staged_memory.h) */
+  struct tdm_staging *staging; /* buffer of the context's pool; NULL: the device allocated the
+                                * memory (staged_memory.h) */
 } tdm_memory;
 
 /* ---- Commands ------------------------------------------------------------------------------ */
@@ -55,8 +55,8 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_WAIT,
   TDM_COMMAND_GATE, /* if the flight has failed, the rest of the program is skipped: waits are
                      * executed, other commands count as failed */
-  TDM_COMMAND_SEND, /* these four run on the queues of a rank's network; for a group, on each
-                     * device's peer queue */
+  TDM_COMMAND_SEND, /* SEND and the next three commands run on the network's queues, or on each
+                     * device's peer queue for a group */
   TDM_COMMAND_RECEIVE,
   TDM_COMMAND_ALL_REDUCE, /* a sum over all ranks or a group of devices, which all execute the same
                            * ones in the same order */
@@ -94,12 +94,12 @@ typedef struct tdm_message {
   uint64_t plan;   /* distinguishes plans; the same on all ranks */
   uint32_t number; /* unique among the plan's messages */
   uint32_t peer;   /* the rank at the other end; for a group: the index of this device */
-  tdm_dtype dtype; /* for an all-reduce */
+  tdm_dtype dtype; /* dtype of the elements; only set for an all-reduce */
   tdm_operand at;  /* host memory of this rank; for a group: memory of the device */
   size_t bytes;
   tdm_group *group; /* the devices that execute it; NULL: the network */
-  uint32_t partner; /* for a group's send or receive: the member at the other end */
-  uint32_t order;   /* for a group: its position in the plan, the same on all members */
+  uint32_t partner; /* member at the other end; only set for a group's send or receive */
+  uint32_t order;   /* position in the plan, the same on all members; only set for a group */
 } tdm_message;
 
 /* An injected failure of a wait makes the next command of the program that is not a wait fail. The
@@ -159,7 +159,7 @@ struct tdm_flight {
                                    * is nothing to wait for; NULL: no preceding run */
   tdm_address *bases;
   const uint8_t *conditions;
-  const tdm_run_scalars *scalars; /* at least one; commands select one by index */
+  const tdm_run_scalars *scalars; /* at least one element; a command selects one by its index */
   uint64_t number;                /* number of the job's run, the same on all ranks */
   uint64_t settings;              /* hash of settings that updates depend on and that are not in a
                                    * plan: equal on all ranks that vote */
@@ -221,7 +221,7 @@ typedef struct tdm_submission {
   uint32_t program;
   uint32_t cursor;
   uint64_t base;
-  uint64_t due_ns; /* for queues that model time */
+  uint64_t due_ns; /* end of the current command on queues that model time */
   uint64_t begin_ns;
   uint64_t begin_cpu_ns; /* CPU time of the executing thread then, if times are recorded */
 } tdm_submission;
@@ -281,14 +281,15 @@ struct tdm_attendant {
 
 typedef enum tdm_queue_role {
   TDM_QUEUE_COMPUTE,  /* kernels, and copies if a kind has no queue for them */
-  TDM_QUEUE_UPLOAD,   /* host to this device */
-  TDM_QUEUE_DOWNLOAD, /* this device to host */
-  TDM_QUEUE_PEER,     /* from another device of its kind to this one, and sums among such devices */
+  TDM_QUEUE_UPLOAD,   /* copies from the host to this device */
+  TDM_QUEUE_DOWNLOAD, /* copies from this device to the host */
+  TDM_QUEUE_PEER,     /* copies from another device of its kind to this one, and sums among such
+                       * devices */
   TDM_QUEUE_SUM,      /* kernels that add received data; for cpu devices in jobs of several ranks,
                        * and for all kinds that have queues for copies */
   /* On the first cpu device of each rank in a job of several ranks: its network's queues. */
-  TDM_QUEUE_SEND,    /* from any device of the host to other ranks */
-  TDM_QUEUE_RECEIVE, /* from other ranks to any device of the host */
+  TDM_QUEUE_SEND,    /* messages from any device of the host to other ranks */
+  TDM_QUEUE_RECEIVE, /* messages from other ranks to any device of the host */
   TDM_QUEUE_ROLES,
   TDM_QUEUE_OWN_ROLES = TDM_QUEUE_SEND /* the roles below carry what stays within a rank */
 } tdm_queue_role;
@@ -300,7 +301,7 @@ struct tdm_queue {
   tdm_queue_role role;
   uint32_t index;             /* index among all queues of the context */
   _Atomic uint64_t submitted; /* next sequence number; under the context's submit lock */
-  _Alignas(64) _Atomic uint64_t completed; /* every point below it is reached */
+  _Alignas(64) _Atomic uint64_t completed; /* all points below this number are reached */
   _Atomic uint64_t waiters; /* bit i: bell tdm_context_bell(context, i) requested a ring */
   _Atomic bool waits;       /* the host thread that executes it is waiting for a point */
 };
@@ -416,8 +417,8 @@ typedef enum tdm_fault_site {
 } tdm_fault_site;
 
 struct tdm_faults {
-  _Atomic uint64_t calls[TDM_FAULT_SITES];   /* since the site was armed for counting
-                                              * (UINT64_MAX) */
+  _Atomic uint64_t calls[TDM_FAULT_SITES];   /* calls since the site was armed with UINT64_MAX,
+                                              * which only counts */
   _Atomic uint64_t fail_at[TDM_FAULT_SITES]; /* the Nth call from now fails, from 1; 0: none */
   _Atomic bool from_on;                      /* every later call fails too */
 };

@@ -43,10 +43,10 @@ struct tdm_group {
 struct tdm_group_wait {
   const char *what; /* "the sum" */
   const tdm_group *group;
-  bool between; /* only these two of the members take part; otherwise all do */
+  bool between; /* only the two members in `members` take part; otherwise all members do */
   uint32_t members[2];
-  uint64_t position; /* in the order of all group commands, the same on all ranks, only grows; 0:
-                      * not a plan's command, and all members are known to wait */
+  uint64_t position; /* increasing position among all group commands, the same on all ranks; 0: not
+                      * a command of a plan, and all members are known to wait */
   size_t bytes;
   uint64_t step;    /* number of training steps before it */
   const char *name; /* name of the node; NULL: none */

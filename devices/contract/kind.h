@@ -9,7 +9,7 @@
 /* One kind's settings from the context's options and the environment. */
 typedef struct tdm_kind_options {
   int count;            /* requested devices; 0: as many as the kind finds. For create: the total */
-  bool none;            /* none were requested: the kind is not searched for, and count is 0 */
+  bool none; /* no devices were requested: the kind is not searched for, and count is 0 */
   const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
   bool tf32;            /* float32 products may be rounded to TF32, if the kind can do so */
   bool nccl;            /* devices may communicate with each other by the kind's engine */
@@ -21,7 +21,7 @@ typedef struct tdm_kind {
   const char *absent;
   const char *count_variable;    /* environment variable for the number of devices; NULL: none */
   const char *settings_variable; /* environment variable for .settings; NULL: none */
-  bool on_host;                  /* its devices' threads run on the host's cores */
+  bool on_host;                  /* the devices' threads run on the host's cores */
   /* Counts the available devices. OK with 0 devices is legal; out_reason, valid on the calling
    * thread until its next call, is then the reason. */
   tdm_status (*count)(tdm_context *context, const tdm_kind_options *options, size_t *out_count,

@@ -14,8 +14,9 @@
 typedef struct cpu_device {
   tdm_device base;
   tdm_worker *worker;
-  tdm_worker *network; /* first device in a job of several ranks: sends and receives */
-  tdm_worker *adder;   /* in a job of several ranks: adds data from other ranks */
+  tdm_worker *network; /* sends and receives; only on the first device of a rank in a job of several
+                        * ranks */
+  tdm_worker *adder;   /* adds data from other ranks; only in a job of several ranks */
   size_t large_bytes;  /* limit for copies, from tdm_copy_large_bytes */
 } cpu_device;
 _Static_assert(offsetof(cpu_device, base) == 0, "a device is its base");

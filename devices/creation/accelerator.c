@@ -20,5 +20,5 @@ const char *tdm_simulator(tdm_context *context) {
   if (!context) return NULL;
   if (!tdm_context_is_inherited(context) && tdm_context_divide_cores(context, true))
     tdm_links_read_again(context->links);
-  return "sim:0"; /* if the options disable it, placing a node there is an error */
+  return "sim:0"; /* placing a node on sim:0 is an error if the options disable it */
 }

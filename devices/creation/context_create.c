@@ -183,10 +183,11 @@ static void destroy(tdm_context *context) {
   const tdm_allocator allocator = context->allocator;
   tdm_links_destroy(context->links);
   tdm_groups_destroy(context->groups);
-  tdm_pool_destroy(context->pool); /* before the devices, because its memory is pinned for them */
+  tdm_pool_destroy(context->pool); /* destroyed before the devices, because its memory is pinned for
+                                    * them */
   for (size_t i = context->device_count; i-- > 0;) {
     tdm_device *device = context->devices[i];
-    if (device) device->ops->destroy(device); /* another rank's device may not have been created */
+    if (device) device->ops->destroy(device); /* NULL if a device of another rank was not created */
   }
   tdm_network_destroy(context->network);
   tdm_release(&allocator, context->cores, context->core_capacity * sizeof(tdm_core_range));
@@ -266,7 +267,7 @@ tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
       options && options->allocator ? *options->allocator : tdm_allocator_default();
   if (endpoint->rank_count == 1) {
     const tdm_status left = tdm_endpoint_close(endpoint, 0);
-    (void)left; /* it is freed either way */
+    (void)left; /* the endpoint is freed even if closing fails */
     return create(options, NULL);
   }
   tdm_network *network = NULL;

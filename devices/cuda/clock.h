@@ -10,11 +10,11 @@
 #include "devices/contract/device.h"
 #include "devices/cuda/library/api.h"
 
-enum { TDM_CUDA_ANCHORS = 2 }; /* one is in use while the other one ages */
+enum { TDM_CUDA_ANCHORS = 2 }; /* two, because one is in use while the other one ages */
 
 typedef struct tdm_cuda_anchor {
   tdm_cuda_event event;
-  uint64_t host_ns; /* when it was reached, within some microseconds; 0: not reached */
+  uint64_t host_ns; /* time at which it was reached, within some microseconds; 0: not reached */
   uint32_t users;   /* spans in progress that use it */
 } tdm_cuda_anchor;
 
@@ -22,8 +22,8 @@ typedef struct tdm_cuda_anchor {
 typedef struct tdm_cuda_clock {
   const tdm_cuda_api *api;
   pthread_mutex_t mutex;
-  tdm_cuda_stream stream; /* its own: an anchor waits for no other work */
-  tdm_cuda_event spare;   /* for the next try to record an anchor */
+  tdm_cuda_stream stream; /* separate stream, so that an anchor waits for no other work */
+  tdm_cuda_event spare;   /* event for the next attempt to record an anchor */
   tdm_cuda_anchor anchors[TDM_CUDA_ANCHORS];
   uint32_t newest;
 } tdm_cuda_clock;

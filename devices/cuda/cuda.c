@@ -45,7 +45,7 @@ static void cuda_stop(tdm_device *device) {
     tdm_cuda_feeder_stop(cuda->feeders[i]);
   if (!cuda->clock.stream) return;
   const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
-  tdm_cuda_clock_close(&cuda->clock); /* also if the GPU is lost: frees the host's part */
+  tdm_cuda_clock_close(&cuda->clock); /* frees the host's part even if the GPU is lost */
   if (entered) tdm_cuda_gpu_leave(&cuda->gpu);
 }
 
@@ -145,7 +145,7 @@ static bool cuda_borrow(tdm_queue *queue) {
 }
 
 static void cuda_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
-  tdm_cuda_feeder_submit(queue, submission); /* not called, because borrow always fails */
+  tdm_cuda_feeder_submit(queue, submission); /* never called, because borrow always fails */
 }
 
 /* ---- The kind -------------------------------------------------------------------------------- */

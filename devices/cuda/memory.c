@@ -17,11 +17,12 @@ static const size_t granule_bytes = (size_t)1 << TDM_CUDA_GRANULE_BITS;
 
 struct tdm_cuda_arena {
   tdm_cuda_arena *next;
-  char *memory; /* on the GPU */
+  char *memory; /* address on the GPU */
   size_t bytes;
-  bool alone;                /* with red zones: contains one block, of any size */
+  bool alone;                /* contains one block of any size; only with red zones */
   uint32_t used_count;       /* number of used units */
-  uint8_t used[ARENA_UNITS]; /* for a shared arena; one large block needs no map */
+  uint8_t used[ARENA_UNITS]; /* map of used units of a shared arena; unused if the arena is one
+                              * large block */
 };
 
 /* ---- Arenas ---------------------------------------------------------------------------------- */

@@ -21,14 +21,15 @@ enum { TDM_CUDA_GRANULE_BITS = 16 };
 
 typedef struct tdm_cuda_granule {
   _Atomic size_t remain;  /* bytes from the granule's begin to its block's end; 0: free */
-  _Atomic(char *) memory; /* on the GPU, at the granule's begin */
+  _Atomic(char *) memory; /* address of the granule's begin on the GPU */
 } tdm_cuda_granule;
 
 typedef struct tdm_cuda_arena tdm_cuda_arena;
 
 typedef struct tdm_cuda_memory {
   tdm_cuda_gpu *gpu;
-  tdm_red_zones red_zones; /* if set, every block is an arena of exactly the requested size */
+  tdm_red_zones red_zones; /* red zones; if set, every block is an arena of exactly the requested
+                            * size */
   const tdm_allocator *allocator;
   tdm_address begin;
   size_t range_bytes;

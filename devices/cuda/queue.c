@@ -34,7 +34,7 @@ struct tdm_cuda_feeder {
   uint32_t bell;
   bool opened; /* the thread has tried to create the streams */
   tdm_cuda_refusal refusal;
-  bool running; /* there is a thread to join */
+  bool running; /* the thread has to be joined */
   pthread_t thread;
   _Atomic bool stop;
 };
@@ -137,7 +137,7 @@ typedef struct feeder_rest {
   uint32_t spins;
   uint32_t seen;
   bool asked;  /* the bell was read and all points were requested: check once more, then park */
-  bool parked; /* it has parked, so spinning again is useless */
+  bool parked; /* the thread has parked, so spinning again is useless */
 } feeder_rest;
 
 /* Returns the longest time to park in nanoseconds, or -1 if every possible event rings a bell. */

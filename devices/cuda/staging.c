@@ -8,7 +8,7 @@
 #include "devices/context/context.h"
 #include "devices/cuda/library/errors.h"
 
-enum { SPIN_NS = 50000 }; /* after a longer time the thread sleeps */
+enum { SPIN_NS = 50000 }; /* longest time to spin before the thread sleeps */
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 enum {
   TDM_CUDA_PIECE_BYTES = 4 << 20,
-  TDM_CUDA_LEAST_PIECE_BYTES = 64 << 10, /* if the pool has no more */
+  TDM_CUDA_LEAST_PIECE_BYTES = 64 << 10, /* smallest piece, used if the pool has no larger one */
 };
 
 typedef struct tdm_cuda_staging {

@@ -163,7 +163,7 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   if (code != TDM_CUDA_SUCCESS) {
     fail_stream(queue, mark, tdm_cuda_fail(api, code, "recording an event"));
     (void)api->stream_synchronize(
-        queue->kernel_stream.stream); /* what was enqueued has ended, or is lost */
+        queue->kernel_stream.stream); /* waits until the enqueued work has ended or is lost */
   }
   queue->marked_cursor = end;
   ring_mark_waiters(queue);

@@ -16,7 +16,7 @@ enum {
   TDM_CUDA_MARKS = 64,
   TDM_CUDA_REPORTS = 128,
   TDM_CUDA_MARK_WAITS = 4,
-  TDM_CUDA_STAGING_BUFFERS = 2, /* one is filled while the other is copied */
+  TDM_CUDA_STAGING_BUFFERS = 2, /* two: one is filled while the other is copied */
 };
 
 typedef struct tdm_cuda_point {
@@ -44,7 +44,7 @@ typedef struct tdm_cuda_refusal {
 } tdm_cuda_refusal;
 
 typedef struct tdm_cuda_queue {
-  tdm_queue base; /* has to be first: a tdm_queue of this kind is one of these */
+  tdm_queue base; /* must be the first field: a tdm_queue of this kind is cast to this type */
   struct tdm_cuda_feeder *feeder;
   const tdm_cuda_refusal *refusal;      /* the feeder's refusal */
   tdm_cuda_kernel_stream kernel_stream; /* stream NULL: not opened, or the GPU refused */
@@ -61,12 +61,12 @@ typedef struct tdm_cuda_queue {
 
   pthread_mutex_t mutex; /* protects marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];
-  tdm_cuda_span spans[TDM_CUDA_MARKS]; /* if times are recorded: span of each mark's last command */
+  tdm_cuda_span spans[TDM_CUDA_MARKS]; /* span of each mark's last command, if times are recorded */
   uint64_t timed_until_ns;             /* the end of the newest span */
   uint64_t retired;
   uint64_t marked;
   _Atomic uint64_t mark_waiters; /* bells that requested a ring at the next mark */
-  uint32_t wait_count;           /* since the last mark */
+  uint32_t wait_count;           /* number of waits since the last mark */
   tdm_cuda_point waits[TDM_CUDA_MARK_WAITS];
 
   tdm_cuda_report *reports; /* (TDM_CUDA_REPORTS), pinned */
@@ -115,7 +115,7 @@ bool tdm_cuda_queue_retire(tdm_cuda_queue *queue);
 
 typedef enum tdm_cuda_wait_answer {
   TDM_CUDA_WAIT_DONE,     /* reached, or the stream waits for it */
-  TDM_CUDA_WAIT_UNMARKED, /* not enqueued yet */
+  TDM_CUDA_WAIT_UNMARKED, /* the awaited command is not enqueued yet */
   TDM_CUDA_WAIT_REFUSED,  /* CUDA refused; the message is set */
 } tdm_cuda_wait_answer;
 /* Makes `queue`'s stream wait for sequence of `awaited`, a queue of this kind. There is room among

@@ -27,14 +27,14 @@ struct tdm_member {
   tdm_group *group;                   /* NULL: nothing was put on the stream yet */
   tdm_nccl_communicator communicator; /* NULL: it has failed */
   bool in_progress;                   /* a sum is being enqueued */
-  tdm_member *next;                   /* in the queue's list of members with sums in progress */
+  tdm_member *next; /* next in the queue's list of members with sums in progress */
   bool listed;
   sum_under_way sums[TDM_CUDA_MARKS]; /* number i at i modulo its size */
-  uint64_t ended;                     /* number of sums that have ended, */
-  uint64_t begun;                     /* that have begun, */
-  uint64_t made;                      /* and that were enqueued */
+  uint64_t ended;                     /* number of sums that have ended */
+  uint64_t begun;                     /* number of sums that have begun */
+  uint64_t made;                      /* number of sums that were enqueued */
   uint64_t left_ns;
-  uint64_t failing_ns; /* since when NCCL reports a failure; 0: it does not */
+  uint64_t failing_ns; /* time of NCCL's first report of a failure; 0: it reports none */
   tdm_nccl_code code;  /* the code of that failure */
   tdm_status failure;
   char words[TDM_MESSAGE_BYTES];

@@ -49,7 +49,8 @@ static tdm_status described_create(tdm_context *context, const tdm_kind_options 
   if (!described) return TDM_OUT_OF_MEMORY;
   described->machine = tdm_context_machine(context);
   const tdm_absent_options absent = {.kind = "paper",
-                                     .executes = "cpu", /* these kernels define what is supported */
+                                     /* the kernels of cpu define which operations are supported */
+                                     .executes = "cpu",
                                      .where = "is only described",
                                      .roles = (1u << TDM_QUEUE_OWN_ROLES) - 1,
                                      .number = (size_t)index,

@@ -7,12 +7,12 @@
 #include "devices/host/turn.h"
 
 enum {
-  YIELD_NS = 2000, /* after attending for longer, yields the core now and then */
+  YIELD_NS = 2000, /* after attending for longer, a thread yields its core now and then */
   LEAST_PATIENCE_NS = 1000000,
   MOST_PATIENCE_NS = 10000000, /* a thread whose messages take longer parks */
   PATIENCE = 2,                /* patience as a multiple of recent waits */
   LATELY = 4,                  /* approximate number of waits that are averaged */
-  LONGEST_PAUSE_NS = 200000,   /* while another thread attends */
+  LONGEST_PAUSE_NS = 200000,   /* longest pause while another thread attends */
 };
 
 static tdm_worker *worker_of(tdm_attendant *attendant) {

@@ -27,12 +27,12 @@ typedef struct tdm_worker tdm_worker;
 enum { TDM_OWNER_IDLE, TDM_OWNER_WORKER, TDM_OWNER_BORROWED };
 
 typedef struct tdm_host_queue {
-  tdm_queue base; /* has to be first: a tdm_queue of this kind is one of these */
+  tdm_queue base; /* must be the first field: a tdm_queue of this kind is cast to this type */
   tdm_worker *worker;
   const tdm_host_executor *executor;
   _Alignas(64) _Atomic uint32_t owner;
   _Atomic(tdm_submission *) inbox; /* submitted, newest first; pushed under the submit lock */
-  tdm_submission *head;            /* taken from the inbox, oldest first */
+  tdm_submission *head;            /* submissions taken from the inbox, oldest first */
   /* State of the submission at the head: */
   bool passed_over;   /* a gate found the flight failed */
   bool copies_late;   /* a modelled copy moves its bytes at the end of its time */

@@ -34,7 +34,7 @@ struct tdm_team {
   bool bound;             /* the threads exist and are bound to their cores */
   size_t active;          /* threads that regions use now */
   int64_t debt_ns;        /* accumulated cost of the last thread; negative: its gain */
-  uint64_t rest_until_ns; /* while active < size */
+  uint64_t rest_until_ns; /* end of the current rest; only used while active < size */
   uint64_t rest;          /* length of the next rest, as a multiple of the debt */
 };
 
@@ -51,7 +51,7 @@ enum {
    * slice of another process, and one late region is an exception. */
   FIRST_CREDIT_NS = MOST_LOSS_NS,
   MOST_CREDIT_NS = 20000000, /* limit of the debt that earlier gains compensate: some time slices */
-  LEAST_GAIN_NS = 2000000,   /* after this gain the next rest is as short as the first one */
+  LEAST_GAIN_NS = 2000000,   /* gain after which the next rest is as short as the first one */
   LEAST_REST = 20, /* times the loss, so that retrying costs at most a twentieth of the time;
                     * doubled each time that a retry ends in debt again */
   LONGEST_REST = 160,
@@ -70,7 +70,7 @@ static size_t read_size(const char *text) {
   if (end == text || count > UINT32_MAX) return 0;
   while (*end == ' ')
     end++;
-  const char unit = *end ? (char)(*end | 0x20) : 'k'; /* as lower case */
+  const char unit = *end ? (char)(*end | 0x20) : 'k'; /* in lower case */
   const char *found = strchr(units, unit);
   return found ? (size_t)count << 10 * (found - units) : 0;
 }

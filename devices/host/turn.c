@@ -8,7 +8,7 @@
 
 enum {
   SHARED_TURN = 8,          /* commands before the worker serves its other queues */
-  LONGEST_HOLD_NS = 200000, /* for adversarial delays */
+  LONGEST_HOLD_NS = 200000, /* longest random delay of a queue */
 };
 
 void tdm_worker_wake(tdm_worker *worker) {

@@ -21,9 +21,9 @@ struct tdm_worker {
   uint64_t delay_seed;
   uint64_t random;
   uint32_t bell;
-  bool computes; /* it has the compute queue, and therefore the team */
-  bool copies;   /* it has the queues for copies, and no kernels */
-  bool running;  /* there is a thread to join */
+  bool computes; /* has the compute queue and therefore the team */
+  bool copies;   /* has the queues for copies and no kernels */
+  bool running;  /* the thread has to be joined */
   pthread_t thread;
   _Atomic bool stop;
   /* For a network's worker: */
@@ -31,7 +31,7 @@ struct tdm_worker {
   _Alignas(64) _Atomic bool taken; /* a thread executes its queues */
   _Atomic uint32_t attended;       /* waiting threads that execute the queues */
   _Atomic uint64_t lately_ns;      /* average time of recent waits, weighted to the latest */
-  bool timed;                      /* its own thread polls them at a set time; valid when taken */
+  bool timed; /* its own thread polls the queues at a due time; accessed between take() and give() */
 };
 
 /* Executes one turn of each queue. Returns false if nothing could be done. */

@@ -12,7 +12,7 @@
 #include "devices/host/turn.h"
 
 enum {
-  ALONE_NS = 2000, /* after spinning for longer, yields to threads that share the core */
+  ALONE_NS = 2000, /* after spinning for longer, the worker yields to threads that share its core */
   SPIN_NS = 20000, /* about the cost of a futex round trip; then park */
   SOON_NS = 60000, /* a due time this near is not worth parking for */
   LATE_NS = 20000, /* possible lateness of a sleep, so a due copy is awaited without sleeping */
@@ -40,7 +40,9 @@ void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission) {
  * worker that emptied it owned the queue before. */
 bool tdm_worker_borrow(tdm_queue *queue) {
   tdm_host_queue *mine = host_queue(queue);
-  if (mine->executor->messenger) return false; /* one thread executes the network */
+  if (mine->executor->messenger)
+    return false; /* the network's queues are executed by one thread
+                   * only */
   if (atomic_load_explicit(&mine->inbox, memory_order_relaxed)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
   return atomic_compare_exchange_strong_explicit(&mine->owner, &idle, TDM_OWNER_BORROWED,
@@ -302,7 +304,8 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   worker->cores = worker->copies ? tdm_topology_all_cores(worker->topology)
                                  : *tdm_context_cores(device->context, device);
   if (!worker->computes)
-    worker->cores.shared = true; /* with computing workers, on whose cores it does not spin */
+    worker->cores.shared = true; /* the copier shares the cores of computing workers and does not
+                                  * spin there */
   else
     device->team_size = worker->cores.count;
   if (worker->computes && worker->cores.count > 1) {

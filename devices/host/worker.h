@@ -14,7 +14,7 @@ typedef struct tdm_worker_options {
   bool has_role[TDM_QUEUE_ROLES]; /* roles of the device's queues that it executes */
   bool models_links;              /* copies take the time of ops->link */
   uint64_t delay_seed;            /* nonzero: queues and copies are delayed at random */
-  tdm_messenger *messenger;       /* for queues with messages; NULL: none */
+  tdm_messenger *messenger;       /* messenger of queues with messages; NULL: there are none */
 } tdm_worker_options;
 
 /* Creates the queues and stores them in device->queues, without a thread. */

@@ -13,9 +13,9 @@
 enum {
   LEAST_BYTES = 1024,
   DEFAULT_MOST_BYTES = 64 << 20,
-  LEAST_COPIES = 5,      /* per size and state */
-  MOST_COPIES = 15,      /* in the near state, if they take less than the budget */
-  BUDGET_NS = 100000000, /* per link */
+  LEAST_COPIES = 5,      /* least number of copies per size and state */
+  MOST_COPIES = 15,      /* number of copies in the near state if they fit the budget */
+  BUDGET_NS = 100000000, /* time for all copies of a link */
   ASSUMED_CACHE_BYTES = 32 << 20,
   BENDS_FROM_BYTES = 256 << 10,
   BENDS_TO_BYTES = 8 << 20,
@@ -33,12 +33,13 @@ typedef struct copies {
 
 typedef struct measurement {
   tdm_context *context;
-  tdm_device *devices[2]; /* from, to */
+  tdm_device *devices[2]; /* source and destination */
   tdm_memory blocks[2];
   tdm_staging *staging; /* memory of the host's end if it is pinned; otherwise NULL */
   tdm_address at[2];
-  tdm_memory between; /* touched between use and copy; bytes 0: all states are alike */
-  size_t limit_bytes; /* of all links */
+  tdm_memory between; /* memory that is touched between use and copy; bytes 0: all states are
+                       * equal */
+  size_t limit_bytes; /* largest size for every link */
   size_t most_bytes;  /* largest size that fits */
   uint32_t size_count;
   copies sizes[TDM_LINK_MOST_KNOTS]; /* (size_count), ascending */
@@ -154,7 +155,7 @@ static void fit(measurement *made, tdm_link_estimate *out_estimate) {
   for (size_t state = 0; state < TDM_LINK_STATES; state++) {
     for (uint32_t i = 0; i < made->size_count; i++) {
       copies *size = &made->sizes[i];
-      if (size->count[state] == 0) continue; /* as in the near state */
+      if (size->count[state] == 0) continue; /* keep the point of the near state */
       points[i] =
           (tdm_link_point){.bytes = (double)size->bytes,
                            .ns = tdm_link_quantile(size->ns[state], size->count[state], 0.5)};

@@ -64,7 +64,9 @@ tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
 
 void tdm_links_read_again(tdm_links *links) {
   tdm_context *context = tdm_links_context(links);
-  if (tdm_context_rank_count(context) > 1) return; /* it has not read this machine's file */
+  if (tdm_context_rank_count(context) > 1)
+    return; /* a job of several ranks has not read this
+             * machine's file */
   tdm_links_forget(links);
   if (read_machines_file(context) != TDM_OK)
     tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s",

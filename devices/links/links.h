@@ -7,7 +7,7 @@
 #include "devices/contract/device.h"
 
 typedef enum tdm_link_origin {
-  TDM_LINK_MODELLED,   /* from device->ops->link; nothing was measured */
+  TDM_LINK_MODELLED,   /* taken from device->ops->link; nothing was measured */
   TDM_LINK_CALIBRATED, /* fitted to copies on this machine */
 } tdm_link_origin;
 
@@ -32,7 +32,7 @@ typedef struct tdm_link_knot {
 #define TDM_LINK_LEAST_RATIO 1e-6
 #define TDM_LINK_MOST_RATIO 1e6
 #define TDM_LINK_MOST_NS 1e13
-#define TDM_LINK_MOST_BYTES 1e15 /* also per ns */
+#define TDM_LINK_MOST_BYTES 1e15 /* also the limit in bytes per ns */
 
 typedef struct tdm_link_estimate {
   tdm_link link; /* the line: latency_ns + bytes / bytes_per_ns (0: no limit) */

@@ -16,7 +16,8 @@ enum {
   SENDS, /* programs */
   RECEIVES,
   PROGRAMS,
-  MOST_COMMANDS = TDM_RANK_TRAIN_MOST_MESSAGES + 3, /* per program; a train is the longest */
+  MOST_COMMANDS = TDM_RANK_TRAIN_MOST_MESSAGES + 3, /* maximum per program; the program of a train
+                                                     * is the longest */
   MOST_NUMBERS = TDM_RANK_TRAIN_MOST_MESSAGES + 2,
   FIRST_WAIT = 2 * MOST_NUMBERS, /* ids; a message has one as sent and one as received */
   IDS = FIRST_WAIT + TDM_RANK_TRAIN_MOST_ROUNDS,

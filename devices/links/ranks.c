@@ -61,7 +61,7 @@ typedef struct job_links {
   tdm_network *network;
   int rank_count;
   tdm_link_estimate *pairs;      /* (rank_count, rank_count): from the lower rank to the higher */
-  tdm_link_estimate *all_reduce; /* after them */
+  tdm_link_estimate *all_reduce; /* estimates of the all-reduces; stored after the pairs */
   void *memory;                  /* (most_bytes); NULL: nothing is measured */
   size_t most_bytes;
 } job_links;

@@ -123,7 +123,7 @@ void tdm_links_adopt(tdm_links *links, const tdm_links *measured) {
 void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
                       bool pinned, tdm_link_estimate *out_estimate) {
   tdm_links *links = tdm_context_links(context);
-  if (from->rank != to->rank) { /* by their machines' network */
+  if (from->rank != to->rank) { /* the link of different ranks is their machines' network */
     from = tdm_context_host_of(context, from->rank);
     to = tdm_context_host_of(context, to->rank);
   }

@@ -188,7 +188,7 @@ double tdm_trial_ns(uint64_t begin_ns, uint64_t end_ns) {
 
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) {
   flying made = {.program_count = 0};
-  assert((trial->from | trial->to) % LINE == 0); /* as in copies of plans */
+  assert((trial->from | trial->to) % LINE == 0); /* copies of plans are aligned in the same way */
   make_programs(trial, &made);
   tdm_address bases[BASES] = {trial->from, trial->to, trial->between};
   uint8_t failed_ids[COMMANDS] = {0};

@@ -13,7 +13,8 @@ typedef struct tdm_link_trial {
   tdm_address from; /* an end on the host is used as described above; others are not touched */
   tdm_address to;
   size_t bytes;
-  bool stale;           /* the source is not written last: both sides are out of caches */
+  bool stale;           /* the source is not the last memory written, so that both sides are outside
+                         * caches */
   tdm_address between;  /* host memory that is touched to evict a target on the host */
   size_t between_bytes; /* 0: none */
 } tdm_link_trial;
@@ -30,14 +31,15 @@ enum { TDM_RANK_TRAIN_MOST_ROUNDS = 16, TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
 typedef struct tdm_rank_train {
   tdm_context *context; /* started */
   int peer;
-  bool leads;         /* this rank requests; the peer does not */
+  bool leads;         /* true on the rank that requests the train, false on its peer */
   bool both_ways;     /* the leading rank sends the same train meanwhile; equal on both ranks, like
                        * all below */
   void *memory;       /* host memory of the largest size; with both_ways twice that */
   size_t ask_bytes;   /* size of the request */
   size_t ahead_bytes; /* size of the train's first message */
   size_t bytes;       /* size of the messages after it */
-  uint32_t messages;  /* their number, up to TDM_RANK_TRAIN_MOST_MESSAGES. 0: round trips */
+  uint32_t messages;  /* number of these messages, up to TDM_RANK_TRAIN_MOST_MESSAGES. 0: round
+                       * trips are measured */
   uint32_t rounds;    /* 1 to TDM_RANK_TRAIN_MOST_ROUNDS; 1 if there are messages */
 } tdm_rank_train;
 
@@ -51,7 +53,7 @@ tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) TDM_W
 typedef struct tdm_rank_sums {
   tdm_context *context; /* started */
   void *memory;         /* host memory of the larger size, zeros */
-  size_t ahead_bytes;   /* these three are equal on all ranks */
+  size_t ahead_bytes;   /* equal on all ranks, like the next two */
   size_t bytes;
   uint32_t count; /* 1 to TDM_RANK_TRAIN_MOST_MESSAGES */
 } tdm_rank_sums;

@@ -25,7 +25,7 @@ enum {
 };
 
 typedef struct tdm_machine_processor {
-  char model[48];      /* also the class by which measured kernel times are looked up */
+  char model[48];      /* processor model, which also selects the measured kernel times */
   double memory_bytes; /* 0: not specified, no limit */
   double flops_per_ns[TDM_DTYPE_COUNT]; /* achieved by products; 0: not specified */
   double memory_bytes_per_ns;           /* achieved by streaming kernels */
@@ -40,14 +40,14 @@ typedef struct tdm_machine_port {
 
 typedef struct tdm_machine {
   char title[96];
-  uint32_t host_count; /* that can be planned for, limited by the number of devices */
+  uint32_t host_count; /* hosts that can be planned for, limited by the number of devices */
   uint32_t all_hosts;  /* described identical hosts: >= host_count */
   uint32_t devices_per_host;
   tdm_machine_processor host; /* represented by cpu:0; memory_bytes_per_ns 0: not described */
   tdm_machine_processor device;
-  tdm_machine_port peer;      /* per device, to the other devices of its host */
-  tdm_machine_port host_link; /* to the host's memory */
-  tdm_machine_port network;   /* to other hosts; latency is that of a message from end to end */
+  tdm_machine_port peer;      /* port of each device to the other devices of its host */
+  tdm_machine_port host_link; /* port of each device to the host's memory */
+  tdm_machine_port network; /* port to other hosts; latency is that of a message from end to end */
 } tdm_machine;
 
 /* The links of a copy from one end to another. */

@@ -134,7 +134,7 @@ static tdm_status give_up_posts(tdm_network *network, tdm_status status, size_t 
 /* Checks that the room may be written. */
 static tdm_status check_room(const tdm_network *network) {
   if (!network->stuck) return TDM_OK;
-  TDM_TRY(tdm_network_check_ranks(network)); /* which usually has the reason */
+  TDM_TRY(tdm_network_check_ranks(network)); /* usually reports the reason */
   return tdm_fail(TDM_UNAVAILABLE, "the exchange between ranks has failed before");
 }
 

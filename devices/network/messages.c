@@ -257,7 +257,7 @@ static tdm_status end(tdm_message_progress *progress, tdm_status status) {
 /* Checks that the queue can carry a message. */
 static tdm_status check_queue(const tdm_network *network, const tdm_message_progress *progress) {
   if (!progress->stuck) return TDM_OK;
-  TDM_TRY(tdm_network_check_ranks(network)); /* which usually has the reason */
+  TDM_TRY(tdm_network_check_ranks(network)); /* usually reports the reason */
   return tdm_fail(TDM_UNAVAILABLE, "a message of this rank has failed before");
 }
 

@@ -262,7 +262,8 @@ static bool leave(tdm_network *network) {
     tdm_endpoint_abandon(network->endpoint);
   } else {
     const tdm_status left = tdm_endpoint_close(network->endpoint, close_ns);
-    if (left != TDM_OK && before != TDM_OK) (void)tdm_fail(before, "%s", words); /* it is closed */
+    /* the endpoint is closed even if an error is reported */
+    if (left != TDM_OK && before != TDM_OK) (void)tdm_fail(before, "%s", words);
   }
   return out;
 }

@@ -22,7 +22,7 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
  * omit it. */
 tdm_status tdm_network_watch(tdm_network *network,
                              const tdm_control_options *options) TDM_WARN_UNUSED;
-tdm_control *tdm_network_control(tdm_network *network); /* for tests; may be NULL */
+tdm_control *tdm_network_control(tdm_network *network); /* for tests; may return NULL */
 /* Notifies all ranks that this one takes no part any more, with status and the thread's message.
  * Operations that wait for it fail, here too. Does nothing if ranks are not monitored, status is
  * TDM_OK, or the job has already lost a rank. */
@@ -51,7 +51,8 @@ void tdm_network_destroy(tdm_network *network);
 
 int tdm_network_rank(const tdm_network *network);
 int tdm_network_rank_count(const tdm_network *network);
-const char *tdm_network_host(const tdm_network *network, int rank); /* its name; borrowed */
+/* borrowed name of the rank's host */
+const char *tdm_network_host(const tdm_network *network, int rank);
 /* Mixes the ranks' machines, and the transport that connects them, into a hash. */
 uint64_t tdm_network_hash(const tdm_network *network, uint64_t hash);
 tdm_messenger *tdm_network_messenger(tdm_network *network);

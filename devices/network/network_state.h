@@ -14,9 +14,10 @@ enum { TDM_MESSAGE_CHANNEL = 1, TDM_GATHER_CHANNEL, TDM_INTENT_CHANNEL };
 enum { TDM_WATCHED_SEND, TDM_WATCHED_RECEIVE, TDM_WATCHED_DEVICES };
 
 typedef struct tdm_network_call {
-  tdm_net_request request; /* has to be first */
+  tdm_net_request request; /* must be the first field */
   bool settled;            /* under the lock */
-  uint64_t left_ns;        /* since when a rank that it waits for is known to have left; 0: not */
+  uint64_t left_ns;        /* time at which a rank that it waits for was found to have left; 0: none
+                            * has */
   tdm_control_transfer transfer; /* used if ranks are monitored */
 } tdm_network_call;
 
@@ -70,19 +71,19 @@ enum {
 };
 
 struct tdm_network {
-  tdm_messenger messenger; /* has to be first */
+  tdm_messenger messenger; /* must be the first field */
   tdm_allocator allocator;
   tdm_endpoint *endpoint;
   tdm_control *control;        /* NULL: ranks are not monitored */
-  tdm_network *next;           /* in the list of forgotten networks */
+  tdm_network *next;           /* next in the list of forgotten networks */
   _Atomic int left;            /* 1 + a rank that left while it was waited for; 0: none */
-  _Atomic uint64_t failing_ns; /* since when the engine has failed; 0: it has not */
+  _Atomic uint64_t failing_ns; /* time of the engine's first failure; 0: none */
   pthread_mutex_t mutex;       /* protects the endpoint */
   size_t piece_bytes;          /* maximum for a message: the same on all ranks */
   tdm_message_progress sending;
   tdm_message_progress receiving;
-  tdm_sum_progress reducing;   /* its buffer is allocated at the start, so that summing cannot
-                                * fail */
+  tdm_sum_progress reducing;   /* its buffer is allocated when the network starts, so that summing
+                                * cannot fail */
   tdm_network_call *gathering; /* (TDM_GATHER_CALLS * rank_count) */
   unsigned char *room;         /* (room_bytes) that these calls send from and receive into */
   size_t room_bytes;

@@ -53,7 +53,8 @@ tdm_status tdm_network_check_refused(tdm_network *network, const tdm_network_cal
   if (!network->control || !tdm_control_refused(network->control, ahead, tdm_time_ns(), &rank))
     return TDM_OK;
   char text[TDM_NET_RANK_TEXT_BYTES], why[TDM_CONTROL_TEXT_BYTES];
-  if (!tdm_control_refusal_text(network->control, rank, why)) return TDM_OK; /* it begins it now */
+  /* the rank no longer refuses: it begins the call now */
+  if (!tdm_control_refusal_text(network->control, rank, why)) return TDM_OK;
   const tdm_status status = tdm_fail(
       TDM_UNAVAILABLE, "%s was asked for the run in a wrong way, and takes no part in it: %s",
       tdm_endpoint_rank_text(network->endpoint, rank, text), why);

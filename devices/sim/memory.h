@@ -26,13 +26,14 @@ enum {
 };
 
 typedef struct tdm_sim_granule {
-  _Atomic size_t remain;  /* from the granule's begin to its block's end; 0: free */
-  _Atomic(char *) memory; /* at the granule's begin */
+  _Atomic size_t remain;  /* bytes from the granule's begin to its block's end; 0: free */
+  _Atomic(char *) memory; /* address of the granule's begin */
 } tdm_sim_granule;
 
 typedef struct tdm_sim_memory {
   tdm_address begin;                               /* first of 2^TDM_SIM_RANGE_BITS addresses */
-  _Atomic(tdm_sim_granule *) pages[TDM_SIM_PAGES]; /* NULL: no address of it was allocated yet */
+  _Atomic(tdm_sim_granule *) pages[TDM_SIM_PAGES]; /* NULL: no address of the page was allocated
+                                                    * yet */
   size_t live[TDM_SIM_PAGES];                      /* granules in use */
   size_t cursor;                                   /* granule where the next search begins */
   pthread_mutex_t mutex; /* protects live, cursor, and the allocation of granules */

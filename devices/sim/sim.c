@@ -25,7 +25,7 @@ typedef struct sim_settings {
 typedef struct sim_device {
   tdm_device base;
   tdm_worker *worker;
-  tdm_worker *copier; /* if links are modelled: copies take their time concurrently with kernels */
+  tdm_worker *copier; /* only if links are modelled: executes copies concurrently with kernels */
   tdm_sim_memory memory;
   tdm_pins pins;
   sim_settings settings;
@@ -171,7 +171,7 @@ static bool sim_borrow(tdm_queue *queue) {
 }
 
 static void sim_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
-  tdm_worker_submit(queue, submission); /* not called, because borrow always fails */
+  tdm_worker_submit(queue, submission); /* never called, because borrow always fails */
 }
 
 /* ---- The kind ------------------------------------------------------------------------------ */

@@ -14,7 +14,7 @@ typedef struct tdm_pool tdm_pool;
 
 typedef struct tdm_staging {
   void *memory; /* aligned to a page; contents undefined */
-  size_t bytes; /* at least the requested size */
+  size_t bytes; /* size, at least the requested one */
   int node;     /* os index of its NUMA node; negative: unknown */
   bool pinned;  /* false: the device's driver refused, or the memory is on another node than was
                  * granted, which was logged; or the device is the host, which needs no pinning */

@@ -11,16 +11,16 @@
 /* A buffer's fields are read under the mutex, unless the buffer belongs to one thread. */
 typedef enum tdm_buffer_state {
   TDM_BUFFER_MAKING,  /* belongs to one thread: it is being allocated */
-  TDM_BUFFER_OUT,     /* in use; device, memory, bytes and pinned are constant */
+  TDM_BUFFER_OUT,     /* in use by a caller; device, memory, bytes and pinned are constant */
   TDM_BUFFER_GIVEN,   /* returned; ready after its point is reached */
   TDM_BUFFER_LEAVING, /* belongs to one thread: it is being freed */
 } tdm_buffer_state;
 
 typedef struct tdm_pool_buffer {
-  tdm_staging staging; /* has to be first: a tdm_staging of the pool is one of these */
+  tdm_staging staging; /* must be the first field: a tdm_staging of the pool is cast to this type */
   tdm_device *device;
   bool bound;     /* the system granted device->node, and the memory is there */
-  bool misplaced; /* it granted the node, and the memory is elsewhere */
+  bool misplaced; /* the system granted device->node, but the memory is on another node */
   tdm_buffer_state state;
   tdm_queue *queue; /* queue of the last use; NULL: it is over */
   uint64_t sequence;
@@ -30,7 +30,7 @@ _Static_assert(offsetof(tdm_pool_buffer, staging) == 0, "a buffer is its staging
 /* A thread that waits for room; on its stack. */
 typedef struct tdm_pool_waiter {
   struct tdm_pool_waiter *next;
-  uint32_t bell; /* a bell of the context */
+  uint32_t bell; /* bell of the context that the waiter waits for */
 } tdm_pool_waiter;
 
 struct tdm_pool {

@@ -40,7 +40,7 @@ void tdm_tensor_put(tdm_dtype dtype, void *data, int64_t index, double value) {
   case TDM_FLOAT16:
   case TDM_BFLOAT16:
   case TDM_DTYPE_COUNT:
-    break; /* not filled */
+    break; /* these dtypes are not filled here */
   }
 }
 

@@ -17,7 +17,7 @@ typedef struct tdm_oneshot {
   bool entered; /* the context is in use */
   tdm_status status;
   tdm_region region;
-  tdm_oneshot_step *first; /* in the order of adding */
+  tdm_oneshot_step *first; /* list of steps in the order in which they were added */
   tdm_oneshot_step *last;
   uint32_t step_count;
   uint32_t operand_count;       /* total of all steps: one address each */

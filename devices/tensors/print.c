@@ -26,8 +26,8 @@ typedef struct printer {
   style style;
   int width;
   double smallest, largest; /* absolute values of elements that are neither zero nor infinite */
-  bool whole;               /* all of these are whole numbers */
-  bool any;                 /* there are such elements */
+  bool whole;               /* all of these elements are whole numbers */
+  bool any;                 /* there is at least one such element */
   int column;               /* column of the next character */
   int counted;              /* columns of the last line, including suffixes */
 } printer;
@@ -204,7 +204,7 @@ static void put_suffix(printer *self, const char *text) {
 
 static void put_suffixes(printer *self, const char *device, bool empty) {
   char text[TDM_SHAPE_TEXT + 32];
-  self->counted = self->column + 2; /* as PyTorch counts it */
+  self->counted = self->column + 2; /* includes two columns, as PyTorch counts them */
   if (strcmp(device, "cpu:0") != 0) {
     snprintf(text, sizeof text, "device='%s'", device);
     put_suffix(self, text);

@@ -36,7 +36,7 @@ tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t byte
   TDM_TRY(check_size(tensor, out_data, bytes));
   if (bytes == 0) return TDM_OK;
   const void *data = tdm_tensor_host_data(tensor);
-  if (data) { /* also legal after the context was closed */
+  if (data) { /* legal even after the context was closed */
     memcpy(out_data, data, bytes);
     return TDM_OK;
   }

@@ -11,7 +11,7 @@ typedef struct tdm_topology tdm_topology;
 /* Cores first..first+count-1, in the machine's order (node by node). */
 typedef struct tdm_core_range {
   uint32_t first;
-  uint32_t count; /* at least 1: the threads of the device's team */
+  uint32_t count; /* number of cores and of the team's threads, at least 1 */
   bool units;     /* processing units are counted instead of cores */
   bool shared;    /* other devices run here too: park, never spin */
 } tdm_core_range;

@@ -205,7 +205,7 @@ static bool bind_area(const tdm_topology *topology, hwloc_const_nodeset_t nodes,
 bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
                               void *memory, size_t bytes) {
   if (!topology->is_this_machine) return false;
-  if (topology->node_count <= 1) return true; /* there is no other node */
+  if (topology->node_count <= 1) return true; /* no other node exists */
   hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
   const bool bound =
       nodes && add_range_nodes(topology, range, nodes) && bind_area(topology, nodes, memory, bytes);

@@ -99,7 +99,7 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*context_push)(tdm_cuda_context context);
   tdm_cuda_code (*context_pop)(void);
   tdm_cuda_code (*peer_possible)(int *out_possible, int ordinal, int peer);
-  tdm_cuda_code (*peer_enable)(int peer); /* for the calling thread's device; opens the peer */
+  tdm_cuda_code (*peer_enable)(int peer); /* opens `peer` to the calling thread's device */
   /* Gets the total and the free memory of the calling thread's device. */
   tdm_cuda_code (*memory)(size_t *out_bytes, size_t *out_free_bytes);
   /* Allocate memory of the calling thread's device, and pinned memory that every device may

@@ -45,7 +45,7 @@ static bool does_not_begin(tdm_cuda_code code) {
   case 222:
   case 223:
   case 304: /* the system refused */
-  case 800: /* not permitted */
+  case 800: /* the operation is not permitted */
     return true;
   default:
     return code >= 802 && code <= 809; /* the system is not ready; drivers differ; services */
@@ -67,7 +67,7 @@ static tdm_status status_of(tdm_cuda_code code) {
   case TDM_CUDA_BLAS_NOT_INITIALIZED:
   case TDM_CUDA_BLAS_ARCH_MISMATCH:
     return TDM_UNAVAILABLE;
-  case 801: /* not on this system */
+  case 801: /* the operation is not supported on this system */
     return TDM_UNSUPPORTED;
   default:
     return does_not_begin(code) ? TDM_UNAVAILABLE

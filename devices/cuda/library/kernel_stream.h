@@ -21,7 +21,7 @@ typedef enum tdm_cuda_report_kind {
   TDM_CUDA_REPORT_FINITE, /* one of `bound` elements is not finite */
   TDM_CUDA_REPORT_INDEX,  /* outside 0 to `bound` - 1 */
   TDM_CUDA_REPORT_RANGE,  /* outside `least` to `least` + `bound` - 1 */
-  TDM_CUDA_REPORT_BAG,    /* as ID; a wrong offset i of bags has position -2 - i, and a range */
+  TDM_CUDA_REPORT_BAG,    /* like ID; offset i that is wrong has position -2 - i and a range */
 } tdm_cuda_report_kind;
 
 typedef struct tdm_cuda_report {
@@ -29,15 +29,15 @@ typedef struct tdm_cuda_report {
   int64_t value;    /* the wrong element; for FINITE the bits of a double */
   int64_t bound;
   int32_t kind;  /* tdm_cuda_report_kind */
-  int64_t least; /* for RANGE and for offsets; otherwise 0 */
+  int64_t least; /* lowest legal value of RANGE and of offsets; otherwise 0 */
 } tdm_cuda_report;
 
 typedef struct tdm_cuda_kernel_stream {
-  tdm_cuda_stream stream; /* has to be first: a user's kernel reads only this */
+  tdm_cuda_stream stream; /* must be the first field: a user's kernel reads only this */
   const tdm_cuda_api *api;
   tdm_cuda_blas *blas;     /* the device's handle, created at first use */
   bool tf32;               /* cuBLAS may round to TF32 */
-  tdm_cuda_report *report; /* for the command being executed; unused so far */
+  tdm_cuda_report *report; /* unused report for the command being executed */
 } tdm_cuda_kernel_stream;
 
 /* Enqueue work and translate errors. */

@@ -10,16 +10,16 @@ typedef struct attention_sizes {
   int64_t queries;
   int64_t keys;
   int64_t heads;
-  int64_t dim;   /* of a head's queries and keys */
-  int64_t width; /* of a head's values */
+  int64_t dim;   /* elements of a head's query or key */
+  int64_t width; /* elements of a head's value */
   double scale;
-  double kept_scale;  /* of what is not dropped */
-  uint32_t threshold; /* of dropping; 0: nothing is dropped */
+  double kept_scale;  /* factor of the probabilities that are not dropped */
+  uint32_t threshold; /* a probability is dropped if its random word is below; 0: none is dropped */
   uint64_t stream;
-  int64_t first_batch; /* where this chunk begins in the whole batch */
+  int64_t first_batch; /* index of this chunk's first batch in the whole batch */
   bool causal;
-  bool mask_each;  /* every head of every batch has a mask of its own */
-  bool mask_hides; /* the mask is bool; else it is added */
+  bool mask_each;  /* each head of each batch has a separate mask */
+  bool mask_hides; /* the mask is bool and hides scores; otherwise it is added to them */
 } attention_sizes;
 
 /* mask: the operand of that number; drops: by the attributes' p. */

@@ -15,8 +15,8 @@ static inline void plane_sizes_read(int64_t sizes[2], const tdm_spec *spec) {
 typedef struct convolution_sizes {
   int64_t images;
   int64_t groups;
-  int64_t in;  /* channels of a group */
-  int64_t out; /* of a group */
+  int64_t in;  /* channels of a group that are read */
+  int64_t out; /* channels of a group that are written */
   int64_t size[2];
   int64_t out_size[2];
   int64_t kernel[2];

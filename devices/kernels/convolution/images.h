@@ -19,8 +19,8 @@ typedef struct tdm_convolution_attributes {
   int64_t padding[2];
   int64_t dilation[2];
   int64_t groups;
-  int64_t kernel[2]; /* of the weight's gradient only */
-  int64_t input[2];  /* x's height and width; of the input's gradient only */
+  int64_t kernel[2]; /* only set for the gradient of the weight */
+  int64_t input[2];  /* x's height and width; only set for the gradient of the input */
 } tdm_convolution_attributes;
 
 /* x F -> y F, indices int32 like y: where in its plane (h, w) the largest element of each window
@@ -36,13 +36,13 @@ typedef struct tdm_pool_attributes {
   int64_t kernel[2];
   int64_t stride[2];
   int64_t padding[2];
-  int64_t dilation[2];   /* of max_pool only */
+  int64_t dilation[2];   /* only set for max_pool */
   int64_t adaptive;      /* 1: windows share out x as evenly as may be; the four above are unused */
   int64_t output[2];     /* y's height and width */
-  int64_t count_padding; /* of average_pool: padding counts in the divisor */
-  int64_t divisor;       /* of average_pool: instead of the window's count; 0: that */
+  int64_t count_padding; /* average_pool: 1 if padding counts in the divisor */
+  int64_t divisor;       /* average_pool: divisor of every window; 0: the number of its elements */
   int64_t ceil;          /* a last window may reach beyond the padding */
-  int64_t input[2];      /* x's height and width; of the gradients only */
+  int64_t input[2];      /* x's height and width; only set for the gradients */
 } tdm_pool_attributes;
 
 #endif

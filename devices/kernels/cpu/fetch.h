@@ -7,7 +7,7 @@
 #include "devices/kernels/cpu/vector.h"
 
 enum {
-  TDM_LINE_BYTES = 64, /* of a cache */
+  TDM_LINE_BYTES = 64, /* bytes of a cache line */
   TDM_LINES_AHEAD = 128
 };
 

@@ -10,7 +10,7 @@
 
 #include "devices/kernels/cpu/rows.h"
 
-#define MOMENT_TERMS 32 /* that a lane adds before its sum is added to the rest in double */
+#define MOMENT_TERMS 32 /* terms that a lane adds in `real` before its sum is added to a double */
 
 #if TDM_REAL_BITS == 64
 #define REAL_MAX_EXPONENT DBL_MAX_EXP
@@ -86,7 +86,8 @@ static __attribute__((noinline, cold, unused)) double strips_scale(const strips 
   int exponent;
   frexp(largest, &exponent);
   const int smallest = REAL_MAX_EXPONENT - 2;
-  const int largest_power = smallest < 510 ? smallest : 510; /* whose square is finite in double */
+  /* the square of 2^power is finite in double */
+  const int largest_power = smallest < 510 ? smallest : 510;
   return ldexp(1, exponent > smallest         ? -smallest
                   : exponent < -largest_power ? largest_power
                                               : -exponent);

@@ -46,9 +46,9 @@ static inline double block_sum_of_squares(const stored *x, const stored *y, int6
 
 typedef struct sum_job {
   const stored *x;
-  const stored *y; /* or NULL */
+  const stored *y; /* the second operand of a product; NULL: none */
   int64_t count;
-  double *blocks; /* one sum each */
+  double *blocks; /* one sum for each block */
 } sum_job;
 
 static inline void sum_blocks(void *user, int64_t begin, int64_t end) {

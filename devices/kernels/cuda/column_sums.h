@@ -6,7 +6,7 @@
 
 #include "devices/kernels/cuda/kernel.h"
 
-static const int64_t ROWS_A_THREAD = 64; /* at most */
+static const int64_t ROWS_A_THREAD = 64; /* the most rows that a thread adds */
 
 /* A block's threads are groups of `width` neighbours, a column each. */
 struct column_pieces {

@@ -26,8 +26,9 @@ template <class... parameters> static inline void tdm_cuda_describe(tdm_cuda_lau
 
 static const int WARP = 32;
 static const int BLOCK = 256;
-static const int64_t MOST_BLOCKS = TDM_MOST_BLOCKS; /* of a loop over all that there is to do */
-static const int64_t GRID_LIMIT = INT32_MAX;        /* more blocks a launch of CUDA's cannot have */
+static const int64_t MOST_BLOCKS = TDM_MOST_BLOCKS; /* the most blocks of a loop over all
+                                                     * elements */
+static const int64_t GRID_LIMIT = INT32_MAX;        /* the most blocks of a CUDA launch */
 #define ALL_LANES 0xffffffffu
 
 /* ---- States and operands --------------------------------------------------------------------- */

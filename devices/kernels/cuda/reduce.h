@@ -78,7 +78,7 @@ static __device__ inline int64_t block_sum_before(int64_t value, int64_t *out_to
   TDM_SHARED(int64_t, of_warps, WARP);
   const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP);
   const int warps = (int)(blockDim.x / WARP);
-  int64_t through = value; /* this lane included */
+  int64_t through = value; /* sum of the values up to and including this lane's */
   for (int delta = 1; delta < WARP; delta *= 2) {
     const int64_t below = __shfl_up_sync(ALL_LANES, through, delta);
     if (lane >= delta) through += below;

@@ -66,7 +66,7 @@ static inline tdm_broadcast tdm_broadcast_of(const tdm_spec *operands, size_t co
 
 /* A position in the result, and where each operand is read. */
 typedef struct tdm_broadcast_place {
-  int64_t index[TDM_MAX_RANK]; /* for every dimension except the last */
+  int64_t index[TDM_MAX_RANK]; /* index of every dimension except the last */
   int64_t at[TDM_BROADCAST_OPERANDS];
 } tdm_broadcast_place;
 

@@ -20,8 +20,8 @@
 /* A node that was fused. The pointers are those of its separately prepared kernel, and outlive
  * every kernel that is prepared for the fused node. */
 typedef struct tdm_fused_member {
-  const struct tdm_operation *operation; /* its record (graph/operations.h) */
-  const tdm_kernel *kernel;              /* has execute_part, or element */
+  const struct tdm_operation *operation; /* record of its operation (graph/operations.h) */
+  const tdm_kernel *kernel;              /* a kernel that has execute_part or element */
   const void *attributes;
   void *state;
   const tdm_spec *specs; /* inputs, then the output: dense */

@@ -33,7 +33,7 @@ typedef struct tdm_leaky_relu_attributes {
  * for them. */
 typedef struct tdm_function_attributes {
   double first;
-  double second; /* of softplus: x itself where first x is above */
+  double second; /* softplus: returns x itself where first x is larger */
 } tdm_function_attributes;
 /* 1 to 16 inputs -> their sum, added in operand order. */
 #define TDM_OP_ACCUMULATE "accumulate"

@@ -16,7 +16,7 @@
 #define TDM_STRIDED_AS_LIKE (-1)
 #define TDM_STRIDED_NONE (-2) /* repeats: to a size of 0 */
 typedef struct tdm_strided_attributes {
-  int64_t rank; /* of y */
+  int64_t rank; /* rank of y */
   int64_t sources[8];
   int64_t begins[8];
   int64_t ends[8];
@@ -62,7 +62,7 @@ typedef struct tdm_arange_attributes {
 typedef struct tdm_gather_attributes {
   int64_t dimension; /* already >= 0 */
   int64_t whole_rows;
-  int64_t rank; /* of scatter_add without x: y's shape */
+  int64_t rank; /* rank of y; only set for scatter_add without x */
   int64_t dims[8];
 } tdm_gather_attributes;
 

@@ -18,7 +18,7 @@ typedef struct tdm_reshape_attributes {
 typedef struct tdm_select_attributes {
   int64_t dimension; /* already >= 0 */
   int64_t index;     /* may be negative: from the end */
-  int64_t size;      /* of the gradient only */
+  int64_t size;      /* size of the dimension in x; only set for the gradient */
 } tdm_select_attributes;
 /* x (a, b, ...) -> (b, a, ...): the first two dimensions exchanged; any dtype. */
 #define TDM_OP_SWAP_FIRST_DIMENSIONS "swap_first_dimensions"

@@ -19,7 +19,7 @@
 #define TDM_OP_LAYER_NORM_PARAMETER_GRADIENT "layer_norm_parameter_gradient"
 typedef struct tdm_layer_norm_attributes {
   double epsilon;
-  int64_t rank;       /* of what is normalized */
+  int64_t rank;       /* number of last dimensions that are normalized */
   int64_t uncentered; /* 0 or 1 */
   int64_t is_grouped; /* 0 or 1: x is (n, groups, values), and one value at n = 1 is refused */
 } tdm_layer_norm_attributes;

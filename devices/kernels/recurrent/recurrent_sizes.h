@@ -10,7 +10,7 @@ typedef struct recurrent_sizes {
   int64_t batch;
   int64_t in;
   int64_t hidden;
-  int64_t columns; /* of the weights' products: G hidden */
+  int64_t columns; /* columns of the weights' products: G hidden */
   int32_t cell;    /* tdm_cell */
   bool reverse;
   bool wide_lengths; /* int64 */

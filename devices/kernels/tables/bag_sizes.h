@@ -8,9 +8,9 @@
 typedef struct bag_sizes {
   int64_t bags;
   int64_t count;  /* ids of all bags */
-  int64_t length; /* of every bag, where there are no offsets */
+  int64_t length; /* ids of each bag if there are no offsets */
   int64_t offset_count;
-  int64_t rows; /* of the table */
+  int64_t rows; /* rows of the table */
   int64_t dim;
   int64_t padding;
   bool mean;

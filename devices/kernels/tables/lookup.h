@@ -74,7 +74,7 @@ typedef struct tdm_shard_ids_attributes {
   int64_t table_rows;
   int64_t first;
   int64_t rows;
-  int64_t padding_index; /* of the table; -1: none */
+  int64_t padding_index; /* id of the table that is padding; -1: none */
 } tdm_shard_ids_attributes;
 /* ids (...) of a table in `count` shards -> places int64 (...). Shard s has rows ends[s - 1] <= id
  * < ends[s]. The place of id i of n is the index of its row among the (count n) rows that all

@@ -15,7 +15,7 @@ typedef struct forward_job {
 /* Partial results of a block of queries. */
 typedef struct gathered {
   real most[QUERIES];
-  real sums[QUERIES]; /* of exponentials, relative to most */
+  real sums[QUERIES]; /* sums of exponentials, relative to `most` */
 } gathered;
 
 static void scale_row(real *row, real factor, int64_t count) {
@@ -30,7 +30,7 @@ static void take_row(const forward_job *job, const attention_block *block, gathe
   const attention_state *state = job->of.state;
   const real most = row_max(scores, block->columns);
   if (!(most > so_far->most[i])) {
-    if (so_far->most[i] == (real)-INFINITY) { /* no key so far */
+    if (so_far->most[i] == (real)-INFINITY) { /* no key has been read yet */
       for (int64_t j = 0; j < block->columns; j++)
         if (scores[j] != (real)-INFINITY) so_far->sums[i] = scores[j]; /* NaN is no maximum */
       row_zero(scores, block->columns);

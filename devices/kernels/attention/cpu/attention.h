@@ -10,8 +10,8 @@
 #include "devices/kernels/cpu/rows.h"
 #include "devices/kernels/products/cpu/product.h"
 
-#define QUERIES 32 /* of a block */
-#define KEYS 128   /* ...; at most PRODUCT_ROWS */
+#define QUERIES 32 /* queries in a block */
+#define KEYS 128   /* keys in a block; at most PRODUCT_ROWS */
 #define WIDTHS 256 /* columns of values that are computed at once */
 
 typedef struct attention_state {

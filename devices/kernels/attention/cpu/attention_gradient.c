@@ -20,7 +20,7 @@ typedef struct gradient_job {
 /* One block's matrices, KEYS from row to row. */
 typedef struct block_memory {
   _Alignas(64) real probabilities[QUERIES * KEYS];
-  real slopes[QUERIES * KEYS]; /* of probabilities, then of scores */
+  real slopes[QUERIES * KEYS]; /* gradients of probabilities, then of scores */
   real dropped[QUERIES * KEYS];
   real sums[QUERIES * WIDTHS];
 } block_memory;

@@ -5,7 +5,7 @@
 #include "devices/kernels/cpu/cases.h"
 
 #define CACHE_LINE (64 / (int64_t)sizeof(real))
-#define VECTORS 2 /* of a tile's channels */
+#define VECTORS 2 /* vectors of channels in a tile */
 /* The most windows of a tile, so that the sums of two vectors each fit the registers. */
 #define WIDE (TDM_VECTOR_BYTES == 64 ? 14 : 6)
 
@@ -101,7 +101,7 @@ void channel_pad(const channel_plan *plan, int64_t in, const real *x, int64_t ba
   }
 }
 
-enum { MOST_LINES = 4, MOST_WINDOWS = 14 }; /* that a tile is compiled for */
+enum { MOST_LINES = 4, MOST_WINDOWS = 14 }; /* the largest tile that is compiled */
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
@@ -112,16 +112,16 @@ typedef struct tile_job {
   int64_t taps;
   int64_t first_tap; /* taps first <= t < end read more than zeros */
   int64_t end_tap;
-  int64_t plane;      /* of padded, from channel to channel */
+  int64_t plane;      /* elements of padded between two channels */
   const real *weight; /* (in, taps, the tile's channels) */
   vec start[VECTORS]; /* bias or zeros */
-  int64_t x_line;     /* from one line of windows to the next, in padded */
-  int64_t y_line;     /* and in y */
-  int64_t channels;   /* that are there */
-  real *y;            /* of the tile's first channel */
-  const real *ahead;  /* in x: the next lines to prefetch, one of each channel */
+  int64_t x_line;     /* elements of padded between two lines of windows */
+  int64_t y_line;     /* elements of y between two lines of windows */
+  int64_t channels;   /* channels of the tile that exist */
+  real *y;            /* the tile's first channel of the result */
+  const real *ahead;  /* the next lines of x to prefetch, one of each channel */
   int64_t ahead_step;
-  int64_t ahead_lines; /* that are left */
+  int64_t ahead_lines; /* lines that are not prefetched yet */
 } tile_job;
 
 /* The sums (windows, tile's channels) go to y (channels, h', w') from element `at` on. */

@@ -27,33 +27,35 @@
 typedef struct channel_phase {
   int64_t start[2];
   int64_t windows[2];
-  int64_t first_tap; /* in offsets */
+  int64_t first_tap; /* index of the phase's first tap in `offsets` */
   int64_t tap_count;
 } channel_phase;
 
 typedef struct channel_plan {
   int64_t in;  /* channels of a group that are read */
-  int64_t out; /* that are written */
+  int64_t out; /* channels of a group that are written */
   int64_t size[2];
   int64_t out_size[2];
   int64_t taps;      /* kernel height x kernel width */
-  int64_t step[2];   /* of windows over what is read */
-  int64_t apart[2];  /* of a phase's windows in what is written */
+  int64_t step[2];   /* distance of neighbouring windows in the elements that are read */
+  int64_t apart[2];  /* distance of a phase's windows in the elements that are written */
   int64_t lowest[2]; /* row and column that the first window of all looks at: negative over zeros */
-  int64_t reach[2];  /* of a window: the farthest tap of any phase */
-  int64_t windows[2]; /* the most of any phase */
-  int64_t rows;       /* of windows, in a band */
-  int64_t bands;      /* of an image */
-  int64_t set_images; /* that the gradient of the weight looks at together */
+  int64_t reach[2];  /* distance from a window's first element to the farthest tap of any phase */
+  int64_t windows[2]; /* the largest number of windows of any phase */
+  int64_t rows;       /* rows of windows in a band */
+  int64_t bands;      /* bands of an image */
+  int64_t set_images; /* images that the gradient of the weight processes together */
   int64_t padded_rows;
-  int64_t lines; /* of a padded row: columns that are `step` apart make one */
-  int64_t width; /* of a line */
+  int64_t lines; /* lines of a padded row; columns that are `step` apart make one */
+  int64_t width; /* elements of a line */
   int64_t phase_count;
   channel_phase phases[CHANNELS_MOST_PHASES];
-  int64_t offsets[CHANNELS_MOST_TAPS];   /* in padded, of one channel: phase after phase */
-  int64_t rows_seen[CHANNELS_MOST_TAPS]; /* of x, by those taps in the first window */
-  int32_t phase_of[CHANNELS_MOST_TAPS];  /* of each tap of the kernel; -1: none */
-  int32_t place_of[CHANNELS_MOST_TAPS];  /* among the phase's taps */
+  int64_t offsets[CHANNELS_MOST_TAPS];   /* position of each tap in one channel of padded, phase
+                                          * after phase */
+  int64_t rows_seen[CHANNELS_MOST_TAPS]; /* rows of x that these taps read in the first window */
+  int32_t phase_of[CHANNELS_MOST_TAPS];  /* phase of each tap of the kernel; -1: none */
+  int32_t place_of[CHANNELS_MOST_TAPS];  /* index of each tap of the kernel among its phase's
+                                          * taps */
 } channel_plan;
 
 /* Plans with at most CHANNELS_MOST_TAPS taps and CHANNELS_MOST_PHASES phases: of the convolution,
@@ -101,9 +103,9 @@ void channel_pad(const channel_plan *plan, int64_t in, const real *x, int64_t ba
  * comes into the cache once for all of them. */
 typedef struct channel_images {
   int64_t count;
-  const real *x;      /* (in, h, w) of the first; x_step apart */
-  const real *padded; /* made of it; padded_step apart */
-  real *y;            /* (out, h', w'); y_step apart */
+  const real *x;      /* first image (in, h, w); images are x_step apart */
+  const real *padded; /* padded copy of x; images are padded_step apart */
+  real *y;            /* first result (out, h', w'); results are y_step apart */
   int64_t x_step;
   int64_t padded_step;
   int64_t y_step;
@@ -135,8 +137,8 @@ size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t c
 /* The images of one group. */
 typedef struct channel_set {
   int64_t images;
-  const real *d_y; /* (out, h', w') of the first; d_y_step apart */
-  const real *x;   /* (in, h, w); x_step apart */
+  const real *d_y; /* first image's (out, h', w'); images are d_y_step apart */
+  const real *x;   /* first image (in, h, w); images are x_step apart */
   int64_t d_y_step;
   int64_t x_step;
 } channel_set;

@@ -6,9 +6,9 @@
 #include "devices/kernels/convolution/cpu/channels.h"
 #include "devices/kernels/convolution/image_sizes.h"
 
-#define VECTORS 2                                 /* of a tile's channels */
-#define COLUMNS (TDM_VECTOR_BYTES == 64 ? 14 : 6) /* of d_weight, in a tile */
-#define BAND_WINDOWS 384                          /* about so many of d_y at a time */
+#define VECTORS 2                                 /* vectors of channels in a tile */
+#define COLUMNS (TDM_VECTOR_BYTES == 64 ? 14 : 6) /* columns of d_weight in a tile */
+#define BAND_WINDOWS 384 /* about as many windows of d_y are processed at a time */
 
 void channel_plan_gradient(channel_plan *plan, const convolution_sizes *of) {
   channel_plan_forward(plan, of);
@@ -26,7 +26,7 @@ static size_t turned_bytes(const channel_plan *plan) {
 
 size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t columns) {
   const size_t sums_bytes = aligned_bytes((size_t)(tiles * columns * CHANNEL_TILE) * sizeof(real));
-  const int64_t in = lesser_of(plan->in, (columns - 1) / plan->taps + 2); /* at most */
+  const int64_t in = lesser_of(plan->in, (columns - 1) / plan->taps + 2); /* an upper bound */
   return (size_t)plan->set_images * channel_padded_bytes(plan, in) + turned_bytes(plan) +
          sums_bytes;
 }
@@ -54,11 +54,12 @@ static void turn(const real *d_y, int64_t pixels, int64_t channels, int64_t coun
 typedef struct tile_job {
   const channel_plan *plan;
   const real *turned; /* (images, rows, columns of windows, vectors of channels) */
-  const real *padded; /* padded_step apart */
+  const real *padded; /* padded images, padded_step elements apart */
   int64_t padded_step;
   int64_t images;
-  int64_t rows;             /* of windows */
-  int64_t offsets[COLUMNS]; /* in padded: what the tile's columns see at the first window */
+  int64_t rows;             /* rows of windows in the band */
+  int64_t offsets[COLUMNS]; /* element of padded that each column of the tile reads at the first
+                             * window */
 } tile_job;
 
 /* columns and vectors are constants where this is inlined. sums (columns, vectors of channels) +=

@@ -8,7 +8,7 @@
 
 #include "core/status.h"
 
-#define COLUMN_BYTES (192 * 1024) /* of a block of rows: stays in the second cache */
+#define COLUMN_BYTES (192 * 1024) /* bytes of a block's columns, which stay in the L2 cache */
 
 convolution_state *convolution_state_create(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer, const tdm_spec *x,

@@ -26,24 +26,24 @@ typedef enum convolution_algorithm {
 
 typedef struct convolution_state {
   convolution_sizes sizes;
-  int64_t k;      /* what a sum is over: in x kernel */
-  int64_t pixels; /* of a plane of the result */
-  int64_t rows;   /* of the result whose columns are made at a time */
-  int64_t items;  /* of work, which tasks share */
-  int64_t tasks;  /* each with memory of its own */
+  int64_t k;      /* terms of a sum: input channels of a group x kernel elements */
+  int64_t pixels; /* elements of a plane of the result */
+  int64_t rows;   /* rows of the result whose columns are made at a time */
+  int64_t items;  /* units of work, which tasks share */
+  int64_t tasks;  /* tasks; each has memory of its own */
   int64_t task_bytes;
-  size_t shared_bytes; /* of the workspace, before the memory of tasks */
-  bool direct;         /* of one tap and stride 1: columns are the image itself */
+  size_t shared_bytes; /* shared part of the workspace, before the memory of tasks */
+  bool direct; /* the kernel has one tap and stride 1, so that columns are the image itself */
   bool splits;
   convolution_algorithm algorithm;
-  slide_plan slide;    /* of what is read, x or d_y */
-  int64_t block_bands; /* that the weight's gradient looks at together */
+  slide_plan slide;    /* plan for the tensor that is read, x or d_y */
+  int64_t block_bands; /* bands that the weight's gradient processes together */
   one_tap_plan one_tap;
   channel_plan channels;
-  int64_t item_images;  /* that go together, with channels in lanes */
-  int64_t tile_parts;   /* that an item's tiles of channels are shared out to */
-  int64_t part_tiles;   /* of channels written, in a part of the weight's gradient */
-  int64_t part_columns; /* of that part */
+  int64_t item_images;  /* images of an item, with channels in lanes */
+  int64_t tile_parts;   /* parts that an item's tiles of channels are divided into */
+  int64_t part_tiles;   /* tiles of written channels in a part of the weight's gradient */
+  int64_t part_columns; /* columns of such a part */
 } convolution_state;
 
 /* Reads the sizes; x, weight and y as for the convolution. */

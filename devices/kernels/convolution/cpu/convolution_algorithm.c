@@ -59,7 +59,7 @@ convolution_algorithm convolution_algorithm_back(const convolution_state *state)
 }
 
 convolution_algorithm convolution_algorithm_parameter(const convolution_state *state) {
-  if (state->direct) return CONVOLUTION_COLUMNS; /* which are the image itself */
+  if (state->direct) return CONVOLUTION_COLUMNS; /* the columns are the image itself */
   if (!slides(state))
     return quicker(state, state->sizes.out, (double)state->pixels, CONVOLUTION_COLUMNS,
                    COLUMNS_COST);

@@ -5,11 +5,11 @@
 #include "devices/kernels/convolution/cpu/convolution.h"
 
 /* A part of the weight's gradient: */
-#define MANY_COLUMNS 128            /* share what turning d_y costs well */
-#define FEWEST_COLUMNS 28           /* that share it, where threads have nothing else */
-#define PADDED_BYTES (192 * 1024)   /* of its band of x */
-#define SUMS_BYTES (128 * 1024)     /* of its sums, for one tile of channels written */
-#define ALL_SUMS_BYTES (384 * 1024) /* for all of its tiles */
+#define MANY_COLUMNS 128            /* columns; enough to outweigh the cost of transposing d_y */
+#define FEWEST_COLUMNS 28           /* columns; the least if threads would be idle otherwise */
+#define PADDED_BYTES (192 * 1024)   /* padded bands of x that images processed together may fill */
+#define SUMS_BYTES (128 * 1024)     /* bytes of sums for one tile of written channels */
+#define ALL_SUMS_BYTES (384 * 1024) /* bytes of sums for all tiles of the part */
 
 /* ---- Of x, and of d_y ------------------------------------------------------------------------ */
 
@@ -58,7 +58,7 @@ typedef struct windows_job {
   const real *weight; /* (groups x out, k) */
   const real *bias;   /* (groups, out) or NULL */
   real *y;            /* (images, groups, out, h', w') */
-  int64_t out_step;   /* of the weight, from channel written to channel written */
+  int64_t out_step;   /* elements of the weight between two written channels */
   int64_t in_step;
 } windows_job;
 

@@ -5,7 +5,7 @@
 #include "devices/kernels/cpu/cases.h"
 #include "devices/kernels/cpu/vector.h"
 
-#define BLOCK_BYTES (128 * 1024) /* of panels: stay in the second cache */
+#define BLOCK_BYTES (128 * 1024) /* panels of a block: they stay in the second-level cache */
 #define MOST_PANELS 16
 #define PANEL (2 * LANES) /* pixels of a panel */
 /* The tallest tiles, so that sums of two vectors a channel fit the registers. */
@@ -94,8 +94,8 @@ typedef struct tile_job {
   const real *panel;  /* (in, PANEL) */
   real *y;            /* (height, pixels) from the panel's first pixel on */
   int64_t pixels;
-  int64_t count;     /* of the panel that are there */
-  const real *ahead; /* in x: the next lines to prefetch, one of each channel */
+  int64_t count;     /* pixels of the panel that exist */
+  const real *ahead; /* the next lines of x to prefetch, one of each channel */
   int64_t ahead_step;
 } tile_job;
 

@@ -11,10 +11,10 @@
 
 typedef struct one_tap_plan {
   int64_t in;  /* channels of a group that are read */
-  int64_t out; /* that are written */
+  int64_t out; /* channels of a group that are written */
   int64_t pixels;
-  int64_t block_panels; /* of a block of pixels: they stay in the cache */
-  int64_t blocks;       /* of an image */
+  int64_t block_panels; /* panels in a block of pixels, which stay in the cache */
+  int64_t blocks;       /* blocks of an image */
 } one_tap_plan;
 
 /* Fills block_panels and blocks from the rest. */

@@ -51,7 +51,7 @@ typedef struct window_shape {
   int64_t stride;
   int64_t rows;
   int64_t row_step;
-  int64_t taps; /* of a row */
+  int64_t taps; /* taps of a row */
   int64_t tap_step;
 } window_shape;
 
@@ -76,7 +76,8 @@ ALWAYS_INLINE void max_windows(const window_shape shape, const stored *x, int64_
   }
   element_store(y, most, lanes);
 #if TDM_REAL_BITS == 32
-  element_store((stored *)indices, (vec)places, lanes); /* the bits of both, as they are */
+  /* the bits of the integers, not converted */
+  element_store((stored *)indices, (vec)places, lanes);
 #else
   for (int i = 0; i < LANES && i < lanes; i++)
     indices[i] = (int32_t)places[i];

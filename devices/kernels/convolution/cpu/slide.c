@@ -103,8 +103,9 @@ void slide_pad(const slide_plan *plan, const real *x, int64_t band, real *padded
 
 /* Vectors of neighbouring windows, and where their sums go. */
 typedef struct windows {
-  const real *x[MOST_VECTORS]; /* in padded: the first window's first element */
-  real *y[MOST_VECTORS];       /* of the tile's first channel */
+  const real *x[MOST_VECTORS]; /* first element of each vector's first window in padded */
+  real *y[MOST_VECTORS];       /* element of the tile's first channel that receives each vector's
+                                * first sum */
   int64_t counts[MOST_VECTORS];
   int64_t first_line; /* lines of the kernel first <= ky < end look at more than zeros */
   int64_t end_line;
@@ -115,7 +116,7 @@ typedef struct tile_job {
   const slide_plan *plan;
   const real *weight; /* (in, kernel, tile's channels) */
   const real *bias;   /* (tile's channels) or NULL */
-  int64_t y_step;     /* from channel to channel */
+  int64_t y_step;     /* elements of y between two channels */
   int64_t band;
 } tile_job;
 

@@ -11,16 +11,16 @@
 
 typedef struct slide_plan {
   int64_t in;  /* channels of a group that are read */
-  int64_t out; /* that are written */
+  int64_t out; /* channels of a group that are written */
   int64_t size[2];
   int64_t out_size[2];
   int64_t kernel[2];
   int64_t dilation[2];
   int64_t padding[2];
-  int64_t rows;        /* of the result, in a band */
-  int64_t bands;       /* of an image */
+  int64_t rows;        /* rows of the result in a band */
+  int64_t bands;       /* bands of an image */
   int64_t padded_rows; /* rows + reach */
-  int64_t width;       /* of a padded row */
+  int64_t width;       /* elements of a padded row */
   bool flat;           /* vectors continue from row to row: used where rows fill few lanes */
 } slide_plan;
 

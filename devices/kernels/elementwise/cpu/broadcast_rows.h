@@ -10,7 +10,7 @@
 typedef struct broadcast_walk {
   const tdm_broadcast *broadcast;
   size_t operands;
-  tdm_broadcast_place place; /* of the row, where there are several */
+  tdm_broadcast_place place; /* place of the current row; unused if there is only one */
   int64_t end;
   /* The next range: `count` elements of the result from element i on, none after the last. Its
    * first element is computed from elements at[k] of the operands. */

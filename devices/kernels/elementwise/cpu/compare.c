@@ -18,7 +18,7 @@ typedef struct compare_state {
   row_function row;
   int64_t count;
   size_t element_bytes;
-  unsigned char value[8]; /* what stands for b, in a's dtype */
+  unsigned char value[8]; /* the value that replaces b, in a's dtype */
   bool splits;
 } compare_state;
 

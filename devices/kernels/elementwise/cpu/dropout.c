@@ -7,14 +7,14 @@
 #include "devices/kernels/cpu/vector.h"
 
 #define GRAIN 4096
-#define BLOCKS 64 /* of four words that are made at a time */
+#define BLOCKS 64 /* blocks of four random words that are generated at a time */
 #define FEW_BLOCKS 16
 
 typedef struct dropout_state {
   int64_t count;
-  int64_t stretch;       /* elements that follow one another in the whole value too */
-  int64_t whole_stretch; /* from one stretch to the next there */
-  int64_t first;         /* where the first stretch begins there */
+  int64_t stretch;       /* contiguous elements that are also contiguous in the whole value */
+  int64_t whole_stretch; /* elements between the beginnings of two stretches in the whole value */
+  int64_t first;         /* index of the first stretch in the whole value */
   uint64_t stream;
   uint32_t threshold;
   real scale;
@@ -82,7 +82,7 @@ static void drop_stretch(const tdm_kernel_call *call, const stored *x, stored *y
   const dropout_state *state = call->state;
   const uint64_t seed = call->scalars->seed;
   const uint32_t step = (uint32_t)call->scalars->step, threshold = state->threshold;
-  const real scale = state->scale; /* not in memory that y might be */
+  const real scale = state->scale; /* a local copy, because y may alias the state */
   uint32_t words[4 * BLOCKS];
   while (count > 0) {
     const uint64_t block = place / 4;

@@ -74,7 +74,7 @@ VEC_EACH(rint)
 #define INVERSE_SQRT_TWO_PI ((real)0.39894228040143267794)
 #define TWO_OVER_SQRT_PI ((real)1.12837916709551257390)
 #define CUBIC ((real)0.044715)
-#define SIXTH ((real)(1.0f / 6.0f)) /* as precise as PyTorch's, whatever the dtype */
+#define SIXTH ((real)(1.0f / 6.0f)) /* rounded to float for every dtype, as in PyTorch */
 
 ALWAYS_INLINE vec vec_gelu(vec x, bool by_tanh) {
   if (!by_tanh) return x * vec_normal(x, vec_bell(x));

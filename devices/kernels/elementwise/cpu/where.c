@@ -13,7 +13,7 @@
 typedef struct where_state {
   tdm_broadcast broadcast;
   int64_t count;
-  uint64_t value; /* of an absent operand, in its first bytes */
+  uint64_t value; /* the value that replaces an absent operand, in its first bytes */
   bool splits;
 } where_state;
 

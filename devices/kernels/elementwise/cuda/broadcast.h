@@ -9,13 +9,13 @@
 /* The shapes that kernels receive. */
 struct broadcast_sizes {
   int rank;
-  int64_t sizes[TDM_MAX_RANK];              /* of the result */
+  int64_t sizes[TDM_MAX_RANK];              /* sizes of the result */
   uint32_t repeats[TDM_BROADCAST_OPERANDS]; /* bit d: along dimension d */
 };
 
 struct broadcast_state {
   broadcast_sizes sizes;
-  int64_t count; /* of the result */
+  int64_t count; /* elements of the result */
   bool plain;    /* nothing is repeated */
 };
 

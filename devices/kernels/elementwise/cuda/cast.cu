@@ -8,7 +8,7 @@ struct cast_state {
   int64_t count;
   tdm_dtype from;
   tdm_dtype to;
-  double value; /* of fill */
+  double value; /* the value that fill writes */
 };
 
 /* ---- cast ------------------------------------------------------------------------------------ */

@@ -7,9 +7,9 @@
 
 struct compare_state {
   broadcast_state shape;
-  tdm_dtype dtype; /* of the operands */
+  tdm_dtype dtype; /* dtype of the operands */
   int comparison;  /* tdm_comparison */
-  double value;    /* what stands for b */
+  double value;    /* the value that replaces b */
 };
 
 static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {

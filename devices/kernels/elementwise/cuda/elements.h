@@ -182,7 +182,7 @@ enum element_number {
   ELEMENT_COMPARE,        /* 1 where the comparison of the first two holds, else 0 */
   ELEMENT_DROPOUT,
   ELEMENT_WHERE,     /* the second operand where the first is not 0, else the third */
-  ELEMENT_div_floor, /* only of integers, as the next */
+  ELEMENT_div_floor, /* integers only; likewise the next one */
   ELEMENT_div_trunc,
 };
 
@@ -319,9 +319,9 @@ static inline tdm_element_settings where_settings(const void *attributes) {
 
 /* Determines the elements that are dropped, by their places in the whole value. */
 struct dropout_pattern {
-  int64_t stretch;       /* elements that follow one another in the whole value too */
-  int64_t whole_stretch; /* from one stretch to the next there */
-  int64_t first;         /* where the first stretch begins there */
+  int64_t stretch;       /* contiguous elements that are also contiguous in the whole value */
+  int64_t whole_stretch; /* elements between the beginnings of two stretches in the whole value */
+  int64_t first;         /* index of the first stretch in the whole value */
   uint64_t stream;
   uint32_t threshold;
 };

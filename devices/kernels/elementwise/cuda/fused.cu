@@ -10,8 +10,8 @@
 /* How an input of the node is read. */
 enum input_reading {
   READS_NOTHING,
-  READS_ONE,    /* one number for all elements */
-  READS_EACH,   /* its element i */
+  READS_ONE,    /* the same element for all i */
+  READS_EACH,   /* element i */
   READS_PLACED, /* each member finds the element: the input is broadcast */
 };
 
@@ -22,11 +22,11 @@ struct fused_step {
   uint8_t input_count;
   uint8_t inputs[TDM_FUSED_INPUTS];
   uint8_t placed; /* bit k: operand k is an input that is broadcast */
-  tdm_dtype from; /* of the first operand */
+  tdm_dtype from; /* dtype of the first operand */
   tdm_dtype to;
   tdm_element_settings settings;
-  broadcast_sizes shape;   /* if any is placed */
-  dropout_pattern pattern; /* of dropout */
+  broadcast_sizes shape;   /* shape of the broadcast; only set if an operand is placed */
+  dropout_pattern pattern; /* only set for dropout */
 };
 
 /* A parameter of the kernel: no pointers inside. */
@@ -42,8 +42,8 @@ static_assert(sizeof(fused_program) <= 3840, "a kernel's parameters have 4096 by
 
 struct fused_state {
   fused_program program;
-  tdm_dtype real; /* of all values but bools; NONE: of several */
-  bool places;    /* inputs are broadcast */
+  tdm_dtype real; /* dtype of all values except bools; NONE: they differ */
+  bool places;    /* some inputs are broadcast */
   size_t input_count;
   size_t output_count;
   int64_t count;
@@ -210,7 +210,7 @@ template <class word, bool places> struct step_operands {
   const fused_step &step;
   const void *const *inputs;
   const word *values;
-  int64_t at[TDM_BROADCAST_OPERANDS]; /* of what is placed */
+  int64_t at[TDM_BROADCAST_OPERANDS]; /* where each broadcast operand is read */
 
   __device__ bool has(int k) const {
     return k < step.input_count && step.inputs[k] != TDM_FUSED_ABSENT;

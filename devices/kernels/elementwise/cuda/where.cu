@@ -9,7 +9,7 @@
 struct where_state {
   broadcast_state shape;
   tdm_dtype dtype;
-  double value; /* what stands for an absent operand */
+  double value; /* the value that replaces an absent operand */
 };
 
 static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {

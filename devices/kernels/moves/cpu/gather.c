@@ -10,7 +10,7 @@
 #include "devices/kernels/moves/gather_sizes.h"
 #include "devices/kernels/moves/moves.h"
 
-#define COLUMNS 64 /* of inner that a task of sums takes */
+#define COLUMNS 64 /* columns of `inner` in a task of sums */
 
 /* ---- gather ---------------------------------------------------------------------------------- */
 
@@ -86,8 +86,8 @@ static tdm_status gather_execute(const tdm_kernel_call *call) {
 /* ---- scatter_add ----------------------------------------------------------------------------- */
 
 typedef struct scatter_state {
-  gather_state picks;   /* with y's sizes in x's place */
-  int64_t column_tasks; /* of one outer */
+  gather_state picks;   /* the sizes of y are in the fields for x */
+  int64_t column_tasks; /* tasks for the columns of one outer index */
 } scatter_state;
 
 static tdm_status scatter_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {

@@ -8,9 +8,9 @@
 
 typedef struct parts_state {
   int64_t outer;
-  size_t whole_bytes; /* of one outer index */
+  size_t whole_bytes; /* bytes of the whole tensor at one outer index */
   size_t count;
-  size_t part_bytes[TDM_MAX_PARTS]; /* of one outer index */
+  size_t part_bytes[TDM_MAX_PARTS]; /* bytes of each part at one outer index */
 } parts_state;
 
 static tdm_status parts_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,

@@ -7,9 +7,10 @@
 #include "devices/kernels/cpu/family.h"
 #include "devices/kernels/moves/sort.h"
 
-#define SLOTS_OF_THREAD 4 /* that share out the rows, each with memory of its own */
-#define RUN 16            /* entries that are sorted by insertion */
-#define FEW 8             /* a heap is used where this many times fewer are wanted than there are */
+/* Slots of each thread. Slots share the rows, and each has separate memory. */
+#define SLOTS_OF_THREAD 4
+#define RUN 16 /* entries of a run, which is sorted by insertion */
+#define FEW 8  /* a heap is used if the row has this many times more entries than results */
 
 /* An element by its rank among all numbers, and its place in the row. */
 typedef struct entry {

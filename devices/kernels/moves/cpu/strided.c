@@ -9,13 +9,13 @@
 #include "devices/kernels/moves/moves.h"
 #include "devices/kernels/moves/strided.h"
 
-#define BLOCK_ROWS 16      /* of both sides, that stay in the first cache */
-#define TASK_ELEMENTS 2048 /* at least, where rows are short */
+#define BLOCK_ROWS 16      /* rows of a block of both sides, which stays in the first-level cache */
+#define TASK_ELEMENTS 2048 /* the least number of elements of a task if rows are short */
 #define FILL_GRAIN 16384
 
 /* The last two dimensions are a plane; a task is some of a plane's rows. */
 typedef struct strided_state {
-  tdm_strided copy; /* of rank 2 at least */
+  tdm_strided copy; /* has at least rank 2 */
   int64_t task_rows;
   int64_t plane_tasks;
   int64_t tasks;

@@ -14,7 +14,7 @@ static const int64_t PIECE = 2 * BLOCK; /* entries that a block sorts by itself 
 struct sort_state : axis_sizes {
   int64_t count;    /* results of a row */
   int64_t capacity; /* entries of a row */
-  int64_t entries;  /* of all rows: whole pieces */
+  int64_t entries;  /* entries of all rows, rounded up to whole pieces */
   bool descending;
 };
 

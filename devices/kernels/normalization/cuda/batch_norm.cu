@@ -135,7 +135,7 @@ static __global__ void move_statistics(stored *running_mean, stored *running_var
     running_mean[i] = (real)((1 - share) * (double)running_mean[i] + share * mean[i]);
     running_var[i] = (real)((1 - share) * (double)running_var[i] + share * (double)variance[i]);
   }
-  __syncthreads(); /* all have read batches */
+  __syncthreads(); /* every thread has read `batches` */
   if (threadIdx.x == 0) *batches += counted;
 }
 

@@ -65,7 +65,8 @@ template <class real, class element> static __device__ real block_guess(int64_t 
 template <class real, class element>
 static __device__ moments block_moments(int64_t count, bool centered, double epsilon, element at) {
   if (count == 0) return {0, 0, 1};
-  const double elements = (double)count, least = 1e-290; /* of squares that have all their digits */
+  /* the smallest square with full precision */
+  const double elements = (double)count, least = 1e-290;
   real shift = centered ? block_guess<real>(count, at) : 0;
   double scale = 1;
   deviations found = block_deviations(count, shift, scale, at);
@@ -94,7 +95,7 @@ static __device__ inline double moments_inverse(const moments &of, double epsilo
 template <class real> struct normal_rule {
   real mean;
   real inverse;
-  real rest; /* what the digits of the mean add that `real` does not hold */
+  real rest; /* the part of the mean that does not fit in `real` */
 
   __device__ normal_rule(double of_mean, real of_inverse)
       : mean((real)of_mean), inverse(of_inverse) {

@@ -7,7 +7,7 @@
 #include "devices/kernels/products/interaction_sizes.h"
 #include "devices/kernels/products/products.h"
 
-#define ROWS 16 /* of a sample's square that are computed at once */
+#define ROWS 16 /* rows of a sample's square that are computed at once */
 
 typedef struct interaction_state {
   interaction_sizes sizes;

@@ -5,7 +5,7 @@
 #include "devices/kernels/products/cpu/product.h"
 #include "devices/kernels/products/products.h"
 
-#define DIRECT_ROWS 64 /* up to so many, a weight is packed on the way */
+#define DIRECT_ROWS 64 /* with at most as many rows, the weight is packed during the product */
 
 typedef struct linear_state {
   int64_t rows; /* the batch, all leading dimensions */

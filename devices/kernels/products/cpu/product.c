@@ -3,7 +3,7 @@
 
 #include "devices/kernels/cpu/cases.h"
 
-#define VECTORS 2 /* of a tile's width */
+#define VECTORS 2 /* vectors in a tile's width */
 #define WIDTH PRODUCT_WIDTH
 _Static_assert(WIDTH == VECTORS * LANES, "a panel is a tile wide");
 /* The tallest tiles, so that a tile of one or two vectors a row fits the registers. */
@@ -91,7 +91,7 @@ typedef struct strip {
 typedef struct target {
   real *c; /* rows of `columns` elements, stride apart */
   int64_t stride;
-  int64_t columns; /* of the panel that are there */
+  int64_t columns; /* columns of the panel that exist */
   const real *bias;
   bool add;
 } target;
@@ -273,7 +273,7 @@ void product_packed(int64_t m, packed_matrix b, int64_t first, int64_t end, cons
                     int64_t a_stride, const real *bias, product_start start, real *c,
                     int64_t c_stride) {
   int64_t p = 0;
-  do { /* once also for k = 0 */
+  do { /* runs once even if k = 0 */
     const int64_t depth = lesser_of(b.k - p, PRODUCT_DEPTH);
     for (int64_t j = first; j < end; j += WIDTH) {
       const int64_t width = panel_width(b.n, j);
@@ -311,7 +311,7 @@ void product_direct(int64_t m, int64_t k, int64_t n, matrix b, int64_t first, in
 void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_stride,
                            const real *b, int64_t b_stride, product_start start, real *c,
                            int64_t c_stride) {
-  _Alignas(64) real strips[GRADIENT_DEPTH * PRODUCT_ROWS]; /* of a */
+  _Alignas(64) real strips[GRADIENT_DEPTH * PRODUCT_ROWS]; /* strips of a */
   _Alignas(64) real packed[GRADIENT_DEPTH * WIDTH];
   const matrix right = {b, b_stride, false};
   int64_t p = 0;

@@ -22,11 +22,12 @@ typedef struct recurrent_job {
   real *c_n;           /* (batch, hidden) or NULL */
   real *gates;         /* (length, batch, kept); without training of some steps */
   real *cells;         /* (length, batch, hidden) or NULL */
-  real *recurrent;     /* (batch, columns), of gru: the product with the state */
-  const real *before;  /* (batch, hidden): the state that a step reads, */
-  real *after;         /* and the one that it makes; the same where one thread does all units */
-  real *bias;          /* (columns) or NULL: of the input's product */
-  const real *bias_hh; /* (columns) or NULL: of the state's, of gru */
+  real *recurrent;     /* (batch, columns), only for gru: the product with the state */
+  const real *before;  /* (batch, hidden): state before the step */
+  real *after;         /* (batch, hidden): state after the step; equals `before` if one thread
+                        * computes all units */
+  real *bias;          /* (columns) or NULL: bias of the input's product */
+  const real *bias_hh; /* (columns) or NULL: bias of the state's product, only for gru */
   packed_matrix weight_ih;
   packed_matrix weight_hh;
 } recurrent_job;
@@ -255,7 +256,7 @@ typedef struct unit_job {
   const recurrent_job *job;
   row_block block;
   int64_t done;
-  int64_t count; /* of steps */
+  int64_t count; /* number of steps */
   int64_t low;   /* the earliest time */
 } unit_job;
 

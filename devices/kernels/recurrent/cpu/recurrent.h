@@ -11,8 +11,8 @@
 typedef struct recurrent_state {
   recurrent_sizes sizes;
   int64_t kept;          /* columns that a step stores for the gradient */
-  int64_t rows_per_task; /* of the batch */
-  int64_t weight_rows;   /* of the weights' gradients, a task */
+  int64_t rows_per_task; /* rows of the batch in a task */
+  int64_t weight_rows;   /* rows of the weights' gradients in a task */
   int64_t unit_panels;   /* panels of the state's units that a task takes of a step; 0: rows are
                             shared out */
   bool trains;           /* forward: gates are stored; gradient: d_x is computed */
@@ -34,10 +34,10 @@ typedef struct unit_range {
 } unit_range;
 
 enum {
-  UNITS_FROM_BYTES = 512 << 10, /* of weights: with less, handing over costs what reading takes */
+  UNITS_FROM_BYTES = 512 << 10, /* bytes of weights; sharing fewer costs as much as reading them */
   UNITS_ALWAYS_BYTES = 8 << 20, /* more than caches hold, so reading them twice is slower */
-  UNITS_ROWS = 10,              /* a thread, below which reading takes longer than multiplying */
-  UNITS_MOST_ROWS = 64,         /* a thread */
+  UNITS_ROWS = 10,      /* rows per thread; with fewer, reading takes longer than multiplying */
+  UNITS_MOST_ROWS = 64, /* a thread */
 };
 
 /* Returns the number of panels of units that a task computes in each step, or 0 if tasks divide the

@@ -12,15 +12,16 @@ enum { X, Y, WEIGHT_IH, WEIGHT_HH, D_Y, D_H_N, D_C_N, H0, C0, GATES, CELLS, LENG
 
 /* The operands and results of one row of a step; (hidden) unless noted. */
 typedef struct row_operands {
-  const real *d_y; /* or NULL */
+  const real *d_y; /* gradient of the step's output; NULL: none */
   const real *y;
   const real *gates;  /* (kept) */
-  const real *cell;   /* of lstm */
-  const real *before; /* the state that went in, c of lstm and h of gru; NULL: zeros */
-  real *d_h;          /* in: what later steps say of h; out: without what the product adds */
-  real *d_c;          /* of lstm */
-  real *d_a;          /* (columns) */
-  real *d_b;          /* (columns), of gru */
+  const real *cell;   /* cell state after the step; lstm only */
+  const real *before; /* state before the step: c of lstm, h of gru; NULL: zeros */
+  real *d_h;          /* input: gradient of h from later steps; output: the same without the
+                       * product's share */
+  real *d_c;          /* gradient of the cell state; lstm only */
+  real *d_a;          /* (columns): gradient of the input's products */
+  real *d_b;          /* (columns): gradient of the state's products; gru only */
 } row_operands;
 
 /* ---- Cells: some units of one row of a step
@@ -334,7 +335,7 @@ static tdm_status recurrent_gradient_execute(const tdm_kernel_call *call) {
   job.d_first = recurrent_take(&workspace, state->sizes.batch * state->sizes.columns);
 
   job.done = state->sizes.length;
-  do { /* once also for no steps */
+  do { /* runs once even if there are no steps */
     job.steps = lesser_of(together, job.done);
     job.done -= job.steps;
     recurrent_operands_begin(&job, workspace);

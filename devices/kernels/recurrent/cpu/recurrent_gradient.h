@@ -30,8 +30,8 @@ typedef struct gradient_job {
   packed_matrix weight_ih;
   packed_matrix weight_hh;
   /* The current range of steps: */
-  int64_t done;          /* steps before its first, in their order */
-  int64_t steps;         /* that it has */
+  int64_t done;          /* number of steps before the range, in the order of computation */
+  int64_t steps;         /* number of steps in the range */
   real *d_a;             /* (steps, batch, columns): of the input's products */
   real *d_b;             /* (steps, batch, columns): of the state's; is d_a except for gru */
   packed_matrix inputs;  /* (steps batch, in): x */
@@ -39,7 +39,7 @@ typedef struct gradient_job {
   int64_t befores_from;  /* rows of d_b before the first of these */
 } gradient_job;
 
-#define STRETCH_ROWS 512 /* of d_a; little enough to be in the cache still */
+#define STRETCH_ROWS 512 /* rows of d_a in a stretch, which stays in the cache */
 
 static inline int64_t stretch_steps(const recurrent_state *state) {
   const int64_t steps =

@@ -56,9 +56,9 @@ void recurrent_operands_pack(const gradient_job *job, int64_t share, int64_t sha
 typedef struct weight_block {
   int64_t first;
   int64_t count;
-  const real *held; /* where they were taken from */
+  const real *held; /* address that the strips were copied from */
   int64_t depth;
-  _Alignas(64) real strips[PRODUCT_DEPTH * PRODUCT_ROWS]; /* of (depth, count) */
+  _Alignas(64) real strips[PRODUCT_DEPTH * PRODUCT_ROWS]; /* packed copy of (depth, count) */
 } weight_block;
 
 /* Takes the block's columns of `depth` rows of d, the first of which is at `row`. */
@@ -104,7 +104,7 @@ static void block_weights(const gradient_job *job, weight_block *block) {
   const int64_t rows = stretch_rows(job);
   const bool sets = job->done + job->steps == state->sizes.length, is_last = job->done == 0;
   int64_t row = 0;
-  do { /* once also for no rows */
+  do { /* runs once even if there are no rows */
     rows_add(job, block, row, sets && row == 0 ? PRODUCT_SET : PRODUCT_ADD);
     row += PRODUCT_DEPTH;
   } while (row < rows);

@@ -64,7 +64,7 @@ static __global__ void gru_back(const stored *gates, const stored *before, const
     const int64_t row = at / hidden, j = at % hidden, first = row * 3 * hidden + j;
     const int64_t steps = steps_of_row(step, lengths, row);
     const bool runs = step.t < steps, starts = runs && is_first_step(step, steps);
-    real d[4] = {0, 0, 0, 0}; /* of r, z, n, b_n */
+    real d[4] = {0, 0, 0, 0}; /* gradients of r, z, n and b_n */
     if (runs) {
       const stored *kept = gates + row * 4 * hidden + j;
       const real r = kept[0], z = kept[hidden], n = kept[2 * hidden], b_n = kept[3 * hidden];

@@ -9,7 +9,7 @@
 
 typedef struct bag_state {
   bag_sizes sizes;
-  tdm_cpu_sorting sorting; /* of the sparse gradient */
+  tdm_cpu_sorting sorting; /* sort of the ids for the sparse gradient */
   bool splits;
 } bag_state;
 

@@ -10,7 +10,7 @@
 
 typedef struct embedding_state {
   int64_t count; /* ids */
-  int64_t rows;  /* of the table */
+  int64_t rows;  /* rows of the table */
   int64_t dim;
   int64_t padding;
   bool wide;
@@ -163,7 +163,7 @@ static tdm_status embedding_gradient_execute(const tdm_kernel_call *call) {
 typedef struct sparse_state {
   int64_t count; /* ids */
   int64_t dim;
-  int64_t rows; /* of the table */
+  int64_t rows; /* rows of the table */
   int64_t padding;
   tdm_cpu_sorting sorting;
   bool wide;

@@ -8,7 +8,7 @@
 
 typedef struct index_copy_state {
   int64_t count; /* indices */
-  int64_t rows;  /* of the tensor */
+  int64_t rows;  /* rows of the tensor */
   size_t row_bytes;
   bool wide;
   bool splits;

@@ -8,7 +8,7 @@
 
 typedef struct tdm_cpu_sorting {
   int position_bits;
-  int digits; /* of an id */
+  int digits; /* digits of an id */
   int digit_bits;
 } tdm_cpu_sorting;
 

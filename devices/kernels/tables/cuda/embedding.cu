@@ -5,11 +5,11 @@
 
 struct embedding_state {
   int64_t count; /* ids */
-  int64_t rows;  /* of the table */
+  int64_t rows;  /* rows of the table */
   int64_t dim;
   int64_t padding;
   bool wide_ids;
-  segments_plan plan; /* of the gradients */
+  segments_plan plan; /* plan for the gradients */
 };
 
 static embedding_state *embedding_prepare_state(const tdm_kernel_request *request,

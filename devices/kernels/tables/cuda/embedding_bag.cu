@@ -5,17 +5,17 @@
 #include "devices/kernels/tables/lookup.h"
 
 struct bag_state : bag_sizes {
-  size_t ids;         /* the operand that they are; offsets follow */
-  segments_plan plan; /* of the gradients */
+  size_t ids;         /* index of the ids among the operands; offsets follow */
+  segments_plan plan; /* plan for the gradients */
 };
 
 /* Memory of an execution. */
 struct bag_memory {
   int64_t *begins; /* (bags + 1): where a bag begins among all ids */
-  int64_t *bags;   /* (count): an id's bag, -1: none; of gradients */
-  void *scales;    /* (count): what it counts there; of gradients */
-  void *segments;  /* of gradients */
-  void *sums;      /* row_sums_bytes; of gradients */
+  int64_t *bags;   /* (count): bag of each id, -1: none; gradients only */
+  void *scales;    /* (count): weight of each id in its bag; gradients only */
+  void *segments;  /* gradients only */
+  void *sums;      /* row_sums_bytes; gradients only */
 };
 
 static size_t check_bytes(const bag_state *state) {

@@ -4,10 +4,10 @@
 #include "devices/kernels/tables/lookup.h"
 
 struct index_copy_state {
-  int64_t elements; /* of the rows that are written */
+  int64_t elements; /* elements of the rows that are written */
   int64_t count;    /* indices */
-  int64_t rows;     /* of the tensor */
-  int64_t row;      /* elements of one */
+  int64_t rows;     /* rows of the tensor */
+  int64_t row;      /* elements of a row */
   bool wide;
 };
 

@@ -5,7 +5,7 @@
 #include "devices/kernels/tables/lookup.h"
 
 struct rows_state {
-  int64_t elements; /* of the rows that move */
+  int64_t elements; /* elements of the rows that are copied */
   int64_t dim;
 };
 

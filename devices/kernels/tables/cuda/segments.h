@@ -15,9 +15,9 @@ static const uint64_t NO_KEY = UINT64_MAX; /* sorted after all others */
 
 /* Sizes, which prepare decides. */
 struct segments_plan {
-  int64_t count;    /* of pairs */
-  int64_t capacity; /* of keys: a power of two */
-  int64_t tiles;    /* of keys, for ranks */
+  int64_t count;    /* number of (key, position) pairs */
+  int64_t capacity; /* number of key slots, a power of two */
+  int64_t tiles;    /* tiles of keys, for computing ranks */
   int shift;        /* a key is id << shift | position */
 };
 

@@ -12,7 +12,7 @@ struct shard_ids_state {
 struct shard_places_state {
   tdm_shard_places_attributes attributes;
   int64_t count; /* ids */
-  int64_t rows;  /* of the table */
+  int64_t rows;  /* rows of the table */
   bool wide;
 };
 

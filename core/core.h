@@ -76,12 +76,12 @@ typedef enum tdm_status {
   TDM_OUT_OF_MEMORY,    /* Memory could not be allocated, on the host or on a device. */
   /* A device or a file does not exist or cannot be used; the message states why. */
   TDM_UNAVAILABLE,
-  TDM_UNSUPPORTED,        /* The request is legal, but this device or this build cannot do it. */
-  TDM_DEVICE_LOST,        /* A device failed. Nothing can run on it any more. */
-  TDM_CANCELLED,          /* The work was cancelled, or work that it depends on failed. */
-  TDM_IO,                 /* A file could not be read or written. */
-  TDM_CORRUPT_DATA,       /* A file was read, but its contents do not follow its format. */
-  TDM_INTERNAL,           /* The library violated one of its own guarantees: a defect to report. */
+  TDM_UNSUPPORTED,  /* The request is legal, but this device or this build cannot do it. */
+  TDM_DEVICE_LOST,  /* A device failed. Nothing can run on it any more. */
+  TDM_CANCELLED,    /* The work was cancelled, or work that it depends on failed. */
+  TDM_IO,           /* A file could not be read or written. */
+  TDM_CORRUPT_DATA, /* A file was read, but its contents do not follow its format. */
+  TDM_INTERNAL,     /* The library violated one of its own guarantees. Report this as a defect. */
   TDM_DEADLINE_EXCEEDED,  /* The work was stopped because its deadline passed. */
   TDM_RESOURCE_EXHAUSTED, /* A limit on work in flight was reached; the call can succeed later. */
   /* A loss is infinite or NaN and the session checks for it; nothing was updated. */

@@ -17,7 +17,7 @@ typedef struct tdm_json_writer {
   tdm_status (*write)(void *user, const char *bytes, size_t size);
   void *user;
   int indent;      /* spaces per level */
-  int lines_depth; /* members down to this depth are on lines of their own */
+  int lines_depth; /* members down to this depth are written on separate lines */
   int digits;      /* significant digits of real numbers */
   int depth;
   bool is_first; /* true before the first member of the current object or array */

@@ -81,7 +81,7 @@ static void wait_at_exit(void) {
 }
 
 static void register_exit(void) {
-  (void)atexit(wait_at_exit); /* if registering fails, exit does not wait */
+  (void)atexit(wait_at_exit); /* if registering fails, exit does not wait for the loops' threads */
 }
 
 /* Only the first caller since on_wake began sends. It has seen on_wake's store and therefore
@@ -359,7 +359,7 @@ void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
   const bool detached = tdm_loop_is_current(loop);
   loop->detached = detached;
   if (detached) {
-    settle_begin(); /* until the thread has finished */
+    settle_begin(); /* ends when the thread has finished */
     (void)pthread_detach(loop->thread);
   }
   enter(loop);

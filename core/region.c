@@ -9,7 +9,7 @@
 #include "core/poison.h"
 
 #define REGION_ALIGNMENT ((size_t)16)
-#define REGION_GAP_BYTES ((size_t)(TDM_POISONS ? 16 : 0)) /* after each piece */
+#define REGION_GAP_BYTES ((size_t)(TDM_POISONS ? 16 : 0)) /* poisoned bytes after each piece */
 #define REGION_BLOCK_BYTES ((size_t)32 * 1024)            /* header included */
 
 struct tdm_region_block {

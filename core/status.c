@@ -76,7 +76,8 @@ static void end_cut(char *text, size_t capacity) {
   while (at > most - LONGEST_WORD && text[at] != ' ')
     at--;
   if (text[at] != ' ') at = most;
-  while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) /* not inside a UTF-8 character */
+  /* must not cut inside a UTF-8 character */
+  while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80)
     at--;
   memcpy(text + at, mark, sizeof mark);
 }

@@ -60,7 +60,7 @@ tdm_status tdm_thread_start(pthread_t *thread, const char *name, void *(*run)(vo
   if (code != 0) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "cannot start thread %s: %s", name, strerror(code));
   }
-  (void)pthread_setname_np(*thread, kept); /* only for debuggers and traces */
+  (void)pthread_setname_np(*thread, kept); /* the name is used only by debuggers and traces */
   return TDM_OK;
 }
 

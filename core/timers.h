@@ -8,7 +8,7 @@
 
 /* A zeroed timer is in no heap. */
 typedef struct tdm_timer {
-  uint64_t due_ns; /* in the time of tdm_time_ns */
+  uint64_t due_ns; /* due time, comparable with tdm_time_ns */
   void (*run)(struct tdm_timer *timer);
   struct tdm_timer *child; /* the first of its children */
   struct tdm_timer *next;  /* next sibling */

@@ -17,8 +17,8 @@ enum { NAME_COUNT = 32, SUFFIX_BYTES = 16, MOST_LINKS = 40 };
 struct tdm_whole_file {
   tdm_allocator allocator;
   int descriptor;           /* -1: closed */
-  char path[PATH_MAX];      /* with symbolic links resolved */
-  char temporary[PATH_MAX]; /* its name until the commit */
+  char path[PATH_MAX];      /* path with symbolic links resolved */
+  char temporary[PATH_MAX]; /* path of the file until the commit */
 };
 
 static tdm_status fail_io(const char *what) {
@@ -49,7 +49,7 @@ static tdm_status follow_links(const char *path, char *out_path) {
     char target[PATH_MAX];
     char from[PATH_MAX];
     const ssize_t length = readlink(out_path, target, sizeof(target) - 1);
-    if (length < 0) return TDM_OK; /* not a link, or does not exist */
+    if (length < 0) return TDM_OK; /* the path is not a link, or does not exist */
     target[length] = '\0';
     memcpy(from, out_path, sizeof(from));
     TDM_TRY(put_path(out_path, from, target[0] == '/' ? 0 : folder_bytes_of(from), target));
@@ -131,7 +131,8 @@ static tdm_status take_name(const char *name, int *out_descriptor) {
     return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file next to it");
   }
   const bool has_lock = is_locked_now(descriptor);
-  const bool has_other = !has_lock && errno == EWOULDBLOCK; /* it removes the file as stale */
+  /* another process removes the file as stale */
+  const bool has_other = !has_lock && errno == EWOULDBLOCK;
   if (!has_other && is_named(descriptor, name)) {
     *out_descriptor = descriptor;
     return TDM_OK;

@@ -30,7 +30,7 @@ typedef struct tdm_batch_rows {
   size_t part_count; /* 0: all rows are read */
   int64_t part_sizes[TDM_MAX_DEVICES];
   const bool *part_is_own; /* (part_count) */
-  uint32_t whole;          /* one bit per field that is made of all rows; 0: none */
+  uint32_t whole;          /* bit set of fields that contain all rows, one bit per field; 0: none */
 } tdm_batch_rows;
 
 /* Creates one tensor per field of the rows, near that device: items stacked along a new dimension

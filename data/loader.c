@@ -20,7 +20,7 @@ struct tdm_loader {
   bool part_is_own[TDM_MAX_DEVICES];
   bool has_weights;
   double weights[TDM_MAX_DEVICES];
-  uint32_t whole; /* one bit per field */
+  uint32_t whole; /* bit set of fields that contain all rows, one bit per field */
   tdm_order order;
   tdm_prefetch *prefetch; /* NULL: next() creates batches */
   atomic_bool never;      /* always false: the `abandon` flag of batches created by next() */

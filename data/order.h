@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 typedef struct tdm_batch_range {
-  int64_t begin; /* as a position in items */
+  int64_t begin; /* position of the first item */
   int64_t rows;
 } tdm_batch_range;
 
@@ -42,8 +42,9 @@ typedef struct tdm_order {
 } tdm_order;
 
 typedef struct tdm_order_options {
-  int64_t batch_size;    /* at least 1; the total of all replicas, so a multiple of their number */
-  int64_t replicas;      /* 0: none */
+  int64_t batch_size;    /* items of a batch of all replicas together, at least 1 and a multiple of
+                          * replicas */
+  int64_t replicas;      /* number of replicas; 0: none */
   const int32_t *groups; /* (length), borrowed for the call; NULL (required with replicas): one
                           * group */
   bool drop_last;        /* drop a short batch; with replicas also drop items instead of padding */

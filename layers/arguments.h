@@ -18,7 +18,7 @@ typedef struct tdm_argument {
   tdm_value like; /* invalid: `most` is the maximum */
   int dimension;  /* dimension of like, 0 or more */
   bool has_ignored;
-  int64_t ignored; /* one more legal value */
+  int64_t ignored; /* additional legal value */
 } tdm_argument;
 
 /* Returns x, whose elements each run checks. A failed check is INVALID_ARGUMENT and names the

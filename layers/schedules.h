@@ -185,8 +185,8 @@ typedef struct tdm_plateau {
   tdm_plateau_options options; /* The options, with defaults filled in. */
   double rate;                 /* Current learning rate. */
   double best;                 /* Best metric so far. */
-  int64_t bad_count;           /* Number of metrics in a row that were no better. */
-  int64_t cooldown_left;       /* Number of metrics that are not counted yet. */
+  int64_t bad_count;           /* Number of consecutive metrics that were not better. */
+  int64_t cooldown_left;       /* Number of metrics that are still to be ignored. */
 } tdm_plateau;
 
 /* Initializes the state.

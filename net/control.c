@@ -362,7 +362,7 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
   if (status == TDM_OK) status = connect_all(control, endpoint);
   if (status == TDM_OK) status = watch(control);
   if (status != TDM_OK) {
-    end(control, atomic_load(&control->given_up)); /* its messages have to be sent */
+    end(control, atomic_load(&control->given_up)); /* its messages must be sent before it ends */
     if (endpoint->posted_count > 0)
       forget(control);
     else
@@ -415,7 +415,7 @@ uint64_t tdm_control_naming_ns(const tdm_control *control) {
 
 bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure) {
   if (!atomic_load(&control->failed)) return false;
-  if (out_failure) *out_failure = control->failure; /* which does not change any more */
+  if (out_failure) *out_failure = control->failure; /* constant once `failed` is set */
   return true;
 }
 

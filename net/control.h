@@ -29,7 +29,8 @@ typedef struct tdm_control_failure {
   int rank; /* the rank that failed */
   tdm_control_cause cause;
   int observer;       /* the rank that detected it; `rank` itself if it gave up */
-  uint64_t silent_ns; /* from the observer's last message of the rank to the detection */
+  uint64_t silent_ns; /* time between the rank's last message to the observer and the detection, in
+                       * ns */
   tdm_status status;  /* the status it gave up with; otherwise TDM_UNAVAILABLE */
   char reason[TDM_CONTROL_REASON_BYTES]; /* why it gave up; otherwise "" */
   tdm_rank named;
@@ -47,7 +48,8 @@ typedef struct tdm_control_options {
                           * applies; 0: TANDEM_NET_SILENCE_SECONDS, or 60 s */
   uint64_t timeout_ns;   /* limit for all ranks to connect; 0: 30 s */
   uint64_t stall_ns;     /* limit for a stalled transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
-  const char *interface; /* to listen on, such as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
+  const char *interface; /* network interface to listen on, such as "eth0"; NULL:
+                          * TANDEM_NET_INTERFACE, or all */
   int queue_count; /* queues that report progress from the start, up to TDM_CONTROL_QUEUES; may
                     * differ by rank */
   /* Logs that a rank is suspected (a warning) and that it is heard again. Each line begins with
@@ -95,11 +97,11 @@ const char *tdm_control_failure_text(const tdm_control_failure *failure, char *t
 
 /* The state of a rank, as received by the channel. */
 typedef struct tdm_control_peer {
-  bool left;         /* it has left in order */
+  bool left;         /* the rank left in order */
   uint64_t heard_ns; /* tdm_time_ns of its last message; 0 for this rank itself */
   int queue_count;
   uint64_t progress[TDM_CONTROL_QUEUES];
-  bool waits;                        /* it waits for something that it has posted */
+  bool waits;                        /* the rank waits for something that it has posted */
   uint64_t posted[TDM_CONTROL_WAYS]; /* number of posts to this rank, per way */
   uint64_t runs;                     /* number of runs that it has begun */
   uint64_t history;                  /* a hash of these runs' descriptions, in order */
@@ -109,7 +111,7 @@ void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_
 
 /* Measures how long only the engine has delayed what is waited for. Initially zeros. */
 typedef struct tdm_control_clock {
-  uint64_t looked_ns;  /* time of the last check; 0: none yet */
+  uint64_t looked_ns;  /* tdm_time_ns of the last check; 0: none yet */
   uint64_t stalled_ns; /* accumulated time in which only the engine delayed it */
 } tdm_control_clock;
 
@@ -118,10 +120,10 @@ typedef struct tdm_control_transfer {
   int peer; /* -1: all ranks */
   tdm_control_way way;
   size_t bytes;
-  uint64_t count; /* its number among the transfers of this peer and way, from 1 */
+  uint64_t count; /* number among the transfers of this peer and way, from 1 */
   tdm_control_clock clock;
   uint64_t moved; /* sum of the ranks' progress at the last check */
-  int apart;      /* after TDM_CONTROL_APART: the rank that executes a different order */
+  int apart;      /* rank that executes a different order; only set after TDM_CONTROL_APART */
 } tdm_control_transfer;
 
 typedef enum tdm_control_stall {

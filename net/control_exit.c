@@ -45,7 +45,7 @@ static void tell_at_exit(void) {
 }
 
 static void register_exit(void) {
-  (void)atexit(tell_at_exit); /* if registering fails, the others wait for this process */
+  (void)atexit(tell_at_exit); /* if registering fails, the other ranks wait for this process */
 }
 
 void control_exit_add(tdm_control *control) {
@@ -53,7 +53,7 @@ void control_exit_add(tdm_control *control) {
   if (generation != tdm_process_generation()) {
     generation = tdm_process_generation();
     channels = NULL;
-    (void)pthread_mutex_init(&lock, NULL); /* held by another thread at the fork, perhaps */
+    (void)pthread_mutex_init(&lock, NULL); /* another thread may have held the lock at the fork */
   }
   (void)pthread_mutex_lock(&lock);
   control->next = channels;

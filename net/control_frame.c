@@ -9,7 +9,7 @@
 _Static_assert(CONTROL_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES, "the key is libsodium's");
 _Static_assert(CONTROL_CODE_BYTES == crypto_auth_hmacsha256_BYTES, "the code is libsodium's");
 enum {
-  BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 4 + 2, /* and 8 per queue */
+  BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 4 + 2, /* bytes without those of queues, 8 each */
   REFUSAL_BYTES = 8 + 4,                                 /* plus the bytes of a failure */
 };
 _Static_assert(BEAT_BYTES + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");

@@ -23,7 +23,7 @@ typedef enum control_kind {
   CONTROL_LOST,      /* another rank is lost: uint32, cause as uint8, silent ms as uint32 */
   CONTROL_GIVE_UP,   /* status as uint8, then the reason */
   CONTROL_LEAVE,
-  CONTROL_PART,    /* it leaves when all ranks do, and keeps beating until then */
+  CONTROL_PART,    /* leaves when all ranks do, and sends beats until then */
   CONTROL_REFUSAL, /* run as uint64, times refused as uint32, status as uint8, then the reason */
   CONTROL_KIND_END,
 } control_kind;
@@ -31,7 +31,7 @@ typedef enum control_kind {
 /* A run that a rank has not begun because the call for it was invalid. */
 typedef struct control_refusal {
   uint64_t run;   /* number of the run; 0: none was refused */
-  uint32_t count; /* how often it was refused */
+  uint32_t count; /* number of refusals of that run */
   tdm_status status;
   char reason[TDM_CONTROL_REASON_BYTES];
 } control_refusal;
@@ -65,7 +65,7 @@ size_t control_pack(const control_message *message, const unsigned char *key, un
 typedef enum control_verdict {
   CONTROL_MORE,      /* the frame is incomplete */
   CONTROL_TAKEN,     /* a message was written to *out_message */
-  CONTROL_MALFORMED, /* this is not a frame, and the rest cannot be parsed */
+  CONTROL_MALFORMED, /* the bytes are not a frame, and the rest cannot be parsed */
   CONTROL_FORGED,    /* a frame with a wrong code */
 } control_verdict;
 

@@ -37,7 +37,8 @@ typedef enum control_dropped_kind {
 /* A rank's addresses and version, which the engine distributes. */
 typedef struct control_addresses {
   char version[CONTROL_VERSION_BYTES];
-  char absence[TDM_CONTROL_REASON_BYTES]; /* if port is 0: the reason */
+  char absence[TDM_CONTROL_REASON_BYTES]; /* why the rank does not take part; only set if port is
+                                           * 0 */
   uint64_t silence_ns;                    /* the rank's limit of silence */
   uint16_t port;                          /* 0: it cannot take part */
   uint16_t count;                         /* loopback addresses last */
@@ -60,8 +61,8 @@ typedef struct control_link {
   uv_write_t write;
   int peer; /* -1 for an incoming link until its peer is known */
   bool incoming;
-  bool adopted; /* it is its peer's only link */
-  bool greeted; /* it was connected, and our greeting was sent */
+  bool adopted; /* the connection is its peer's only link */
+  bool greeted; /* the connection was made, and this rank's greeting was sent */
   bool closing;
   bool writing;
   uint64_t opened_ns;
@@ -83,14 +84,16 @@ typedef struct control_peer {
   int last_error;     /* libuv's code of the latest failed attempt */
   uint64_t sequence;  /* the highest sequence number that was received */
   bool lost;
-  control_told told;          /* the newest */
-  bool is_new;                /* `known` is older than `told` */
+  control_told told;          /* the newest received state */
+  bool is_new;                /* `told` is newer than `known` */
   control_told known;         /* copy of `told` for other threads, under the lock */
   control_out out;            /* bytes to send on the peer's link */
-  _Atomic uint32_t changes;   /* how often it was suspected or heard again: odd while suspected */
+  _Atomic uint32_t changes;   /* number of times that it was suspected or heard again: odd while
+                               * suspected */
   _Atomic uint64_t silent_ns; /* silence before the latest change */
   uint32_t logged;            /* value of `changes` that the watcher has logged */
-  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* by this rank to it; collectives: in its own entry */
+  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* number of posts by this rank to the peer, per way;
+                                              * collectives: in its own entry */
 } control_peer;
 
 /* This rank's runs, as reported by beats. */
@@ -101,7 +104,8 @@ typedef struct control_runs {
 } control_runs;
 
 struct tdm_control {
-  tdm_control *next; /* in the process's list (control_exit.c), or the forgotten ones */
+  tdm_control *next; /* next in the list of the process (control_exit.c), or of the forgotten
+                      * ones */
   tdm_allocator allocator;
   tdm_control_options options;
   int rank;
@@ -109,7 +113,7 @@ struct tdm_control {
   tdm_rank *ranks;              /* (rank_count) */
   control_addresses *addresses; /* (rank_count) */
   unsigned char key[CONTROL_KEY_BYTES];
-  tdm_net_request request; /* for the exchange through the engine at the start */
+  tdm_net_request request; /* request of the exchange through the engine at the start */
 
   tdm_loop *loop;
   uv_tcp_t listener;
@@ -122,7 +126,8 @@ struct tdm_control {
   control_link *free_links; /* list of the free ones */
   control_peer *peers;      /* (rank_count) */
   uint64_t sequence;        /* number of the last message sent to any rank */
-  control_runs own_runs;    /* as of the last beat that could read them under the lock */
+  control_runs own_runs;    /* runs of this rank at the last beat that could read them under the
+                             * lock */
   tdm_timer beat;
   tdm_timer parting;
   bool paused; /* reading is paused */
@@ -157,9 +162,9 @@ struct tdm_control {
   uint64_t histories[CONTROL_RUNS]; /* hash of the runs up to run n, in [n % CONTROL_RUNS] */
   uint32_t under_way;               /* number of runs that have not ended */
   uint32_t refusals[CONTROL_RUNS];  /* times that its run n was refused, in [n % CONTROL_RUNS] */
-  control_refusal refusal;          /* its latest refusal */
+  control_refusal refusal;          /* latest refusal of this rank */
   bool refusal_told;                /* the latest refusal was sent to the others */
-  tdm_control_clock refused_clock;  /* for a refusal of another rank */
+  tdm_control_clock refused_clock;  /* stall clock for the refusal of another rank */
   tdm_status given_status;
   char given_reason[TDM_CONTROL_REASON_BYTES];
 };

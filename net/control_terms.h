@@ -13,8 +13,8 @@
 typedef enum tdm_control_cause {
   TDM_CONTROL_SILENT = 1, /* nothing was received for silence_ns: the process was stopped, its host
                            * is gone, or the path is cut */
-  TDM_CONTROL_ENDED,      /* its connection closed without a message: the process has ended */
-  TDM_CONTROL_GAVE_UP,    /* it gave up, with a reason */
+  TDM_CONTROL_ENDED,   /* its connection closed without a message, because the process has ended */
+  TDM_CONTROL_GAVE_UP, /* the rank gave up and sent a reason */
 } tdm_control_cause;
 
 /* Ways in which two ranks post to each other. The nth post of one rank by a way matches the nth

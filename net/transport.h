@@ -62,8 +62,9 @@ typedef struct tdm_net_request {
   tdm_status status;
   int peer;             /* peer of a send or receive; the root of a broadcast; otherwise -1 */
   uint32_t channel;     /* channel of a transfer; otherwise number of the collective, from 0 */
-  size_t bytes;         /* posted by this rank */
-  size_t arrived_bytes; /* received, at most bytes; the engine may not report that more came */
+  size_t bytes;         /* bytes posted by this rank */
+  size_t arrived_bytes; /* received bytes, at most `bytes`; the engine may not report that more
+                         * arrived */
   int code;             /* the engine's code of the failure, for error_text; 0: none */
   /* Private to the engine. */
   size_t pieces;
@@ -81,7 +82,7 @@ struct tdm_endpoint {
    * receiver has polled, and its reply may wait until the receiver's own sends are done. The same
    * on all ranks, above 0; SIZE_MAX: there is never a handshake. */
   size_t eager_bytes;
-  size_t posted_count;              /* requests that poll has yet to return */
+  size_t posted_count;              /* number of requests that poll has not returned yet */
   char message[TDM_NET_TEXT_BYTES]; /* message of the last call of the table that failed */
 };
 

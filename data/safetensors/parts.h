@@ -13,7 +13,9 @@
 #include "data/safetensors/safetensors.h"
 
 #define TDM_SAFETENSORS_INDEX ".safetensors.index.json"
-#define TDM_SAFETENSORS_PART_BYTES INT64_C(5000000000) /* as in Hugging Face's libraries */
+#define TDM_SAFETENSORS_PART_BYTES                                                                 \
+  INT64_C(5000000000) /* the default of Hugging Face's libraries                                   \
+                       */
 
 /* Returns true if it is the path of an index. */
 bool tdm_safetensors_is_index(const char *path);

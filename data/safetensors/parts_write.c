@@ -29,7 +29,7 @@ typedef struct part_writer {
   size_t count;
   unsigned set;      /* number of the set of names in use */
   char *name;        /* a part's name with its folder: the stem, then the suffix */
-  size_t name_bytes; /* its capacity */
+  size_t name_bytes; /* capacity of name */
   size_t stem;       /* bytes of name before the suffix */
   size_t folder;     /* bytes of the folder within the stem */
 } part_writer;

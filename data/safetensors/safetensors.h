@@ -19,7 +19,8 @@ extern "C" {
 #endif
 
 #define TDM_SAFETENSORS_SIZE_BYTES 8
-#define TDM_SAFETENSORS_HEADER_LIMIT_BYTES ((size_t)100000000) /* as in the reference library */
+/* the limit of the reference library */
+#define TDM_SAFETENSORS_HEADER_LIMIT_BYTES ((size_t)100000000)
 #define TDM_SAFETENSORS_METADATA "__metadata__"
 
 /* A dtype of the format. */
@@ -30,7 +31,7 @@ typedef struct tdm_safetensors_type {
 } tdm_safetensors_type;
 
 typedef struct tdm_safetensors_entry {
-  const char *name; /* in the header's text */
+  const char *name; /* name, which points into the header's text */
   const tdm_safetensors_type *type;
   tdm_shape shape; /* the shape of a scalar if rank exceeds TDM_MAX_RANK */
   int32_t rank;
@@ -41,7 +42,7 @@ typedef struct tdm_safetensors_entry {
 
 typedef struct tdm_safetensors_header {
   const tdm_allocator *allocator;
-  tdm_safetensors_entry *entries; /* in the order of the header */
+  tdm_safetensors_entry *entries; /* entries in the order of the header */
   size_t count;
   size_t capacity;
 } tdm_safetensors_header;

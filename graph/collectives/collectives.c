@@ -216,7 +216,9 @@ static tdm_status take_turns(const tdm_sums *sums, uint32_t *ranks, uint32_t *tu
   uint32_t rank_count = 1;
   TDM_EACH_NODE(graph, node) {
     if (node == sums->updates) break;
-    if (node->role == TDM_ROLE_REFRESH) continue; /* before all others, unchanged */
+    if (node->role == TDM_ROLE_REFRESH)
+      continue; /* refresh nodes come before all others and are
+                 * not reordered */
     uint32_t rank = is_sum(node) ? 0 : turns[node->device] + 1;
     for (uint32_t k = 0; k < node->input_count; k++) {
       const uint32_t producer = tdm_ir_value_at(graph, node->inputs[k])->producer;

@@ -308,7 +308,7 @@ typedef struct schedule {
   tdm_ir_node **ends; /* (turn_count): the last sum of each turn */
   size_t count;
   size_t turn_count;
-  size_t *waiting; /* (waiting_count) sums whose terms were copied home and not added yet */
+  size_t *waiting; /* (waiting_count): sums whose terms were copied home but not yet added */
   size_t waiting_count;
 } schedule;
 
@@ -335,7 +335,7 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   TDM_TRY(make_room(sums, out));
   for (size_t i = 0; i < sums->count; i++)
     if (goes_in_rounds(&sums->items[i])) sum_of[sums->items[i].node->index] = &sums->items[i];
-  bool computed = true; /* since the latest sum */
+  bool computed = true; /* a node was computed since the latest sum */
   size_t buckets = 0;
   TDM_EACH_NODE(graph, node) {
     tdm_sum *sum = sum_of[node->index];

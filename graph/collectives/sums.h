@@ -10,25 +10,26 @@
 typedef struct tdm_sum {
   tdm_ir_node *node;
   uint32_t value;           /* the sum, on the node's device */
-  tdm_collective algorithm; /* AUTO: not chosen yet */
+  tdm_collective algorithm; /* chosen algorithm; AUTO: not chosen yet */
   bool late;                /* only updates use it */
   bool can_chain;
-  bool can_go_around;  /* in a ring or a tree */
+  bool can_go_around;  /* the sum can be computed in a ring or a tree */
   bool can_come_home;  /* each term can use its own link */
   bool can_all_reduce; /* every rank of a job has terms; with one rank: its devices are a group */
   bool on_devices;     /* moreover, its devices are a group, whose engine makes it */
   bool can_own;        /* every device with a term can do the updates itself */
-  bool own;            /* and does so */
-  bool everywhere;     /* and has to, although states are sharded */
-  bool comes_home;     /* at home, but its terms travel like a ring's, because states are sharded */
-  size_t bucket;       /* in rounds: the first bucket for its terms */
+  bool own;            /* every device with a term does the updates itself */
+  bool everywhere;     /* as `own`, and required although states are sharded */
+  bool comes_home;     /* computed at home, but its terms travel as in a ring, because states are
+                        * sharded */
+  size_t bucket;       /* index of the first bucket for its terms; only used in rounds */
   uint32_t count;      /* number of devices with terms */
   int16_t *devices;    /* (count), in the order of terms; in a tree the home is first */
   uint32_t *totals;    /* (count): the device's own terms; in the end the sum, where available */
   uint32_t *pieces;    /* ring: (count, count) of each device's own terms, then of the sum */
   uint32_t *current;   /* ring: (count) pieces of the partial sum; chain: (piece_count); comes_home:
                         * (inputs of the node) terms at home */
-  size_t piece_count;  /* in a chain */
+  size_t piece_count;  /* number of pieces in a chain */
 } tdm_sum;
 
 typedef struct tdm_sums {

@@ -10,15 +10,15 @@
 #include "tandem/graph/forecasts.h"
 
 typedef struct tdm_cost {
-  double alone_ns;   /* without other computation on the same memory; 0: not measured */
-  double crowded_ns; /* with all neighbours computing as well; 0: not measured */
+  double alone_ns;   /* time in ns without other computation on the same memory; 0: not measured */
+  double crowded_ns; /* time in ns with all neighbours computing as well; 0: not measured */
 } tdm_cost;
 
 typedef struct tdm_cost_entry {
   char *key;          /* owned: device class, end of line, the kernel's text */
   size_t class_bytes; /* bytes of the class; it may contain spaces, like models of devices */
   tdm_cost cost;
-  struct tdm_cost_entry *next; /* in the order of creation */
+  struct tdm_cost_entry *next; /* next entry in the order of creation */
 } tdm_cost_entry;
 
 struct tdm_costs {

@@ -95,7 +95,7 @@ static tdm_status simulate(tdm_forecasting *state) {
 
 /* The result and its lists in one block: queues and links follow the forecast. */
 typedef struct block {
-  tdm_forecast forecast; /* has to be first */
+  tdm_forecast forecast; /* must be the first field */
   tdm_allocator allocator;
   size_t bytes;
 } block;

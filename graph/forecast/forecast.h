@@ -10,7 +10,7 @@
 typedef struct tdm_alike_bucket {
   double left;      /* bytes of the device's gradients that are in no bucket yet */
   double enough;    /* bytes of a bucket */
-  double bytes;     /* in the bucket that is being filled */
+  double bytes;     /* bytes in the bucket that is being filled */
   uint32_t first;   /* step; TDM_VIRTUAL_NONE: it is empty */
   uint32_t last;    /* step */
   uint32_t meeting; /* the queue for what all ranks begin and end together */
@@ -23,7 +23,8 @@ typedef struct tdm_alike {
   uint32_t ranks;      /* 1: only the plan itself */
   uint32_t width;      /* number of devices of a rank */
   uint32_t simulated;  /* number of ranks */
-  tdm_machine machine; /* only the simulated hosts, whose links represent the others' */
+  tdm_machine machine; /* description of the simulated hosts; their links also represent those of
+                        * other hosts */
   double latency_ns;         /* latency of the slowest route from a rank to the next */
   double bytes_per_ns;       /* rate of the narrowest route */
   size_t device_count;       /* number of the context's devices */
@@ -34,9 +35,9 @@ typedef struct tdm_alike {
 
 /* One simulated rank. */
 typedef struct tdm_forecast_rank {
-  const tdm_lowered *lowered; /* its steps; identical ranks share the plan's */
+  const tdm_lowered *lowered; /* steps of the rank; identical ranks share those of the plan */
   double *step_ns;    /* per step: of kernels without neighbours; of copies between real devices */
-  double *crowded;    /* per step that executes: how much slower with all neighbours busy */
+  double *crowded;    /* per executed step: slowdown factor with all neighbours busy */
   uint32_t *task_of;  /* per step: the task with which it ends */
   uint32_t *queue_of; /* per queue of its steps: the virtual queue */
 } tdm_forecast_rank;
@@ -53,9 +54,12 @@ typedef struct tdm_forecasting {
   uint32_t rank;            /* the rank whose tasks are being added */
   tdm_virtual_schedule schedule;
   tdm_region region;
-  uint32_t *pair_link_of;  /* per (from, to) of real devices: the link; NONE: none yet */
-  uint32_t *port_of;       /* per (host; out, in or both ways) of a job: the link; NONE: none yet */
-  uint32_t *both_ways_of;  /* per pair of ranks of a job, the lower first, likewise */
+  uint32_t *pair_link_of;  /* (real devices, real devices): virtual link of each pair; NONE: none
+                            * yet */
+  uint32_t *port_of;       /* (hosts; out, in or both ways) of a job: virtual link of each port;
+                            * NONE: none yet */
+  uint32_t *both_ways_of;  /* per pair of ranks of a job, the lower one first: virtual link; NONE:
+                            * none yet */
   char (*queue_names)[40]; /* per virtual queue */
   char (*link_names)[56];  /* per virtual link */
   uint32_t barrier;        /* the task between the phases; TDM_VIRTUAL_NONE: none */

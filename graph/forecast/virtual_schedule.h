@@ -23,7 +23,7 @@ enum { TDM_VIRTUAL_MOST_HOPS = 6 };
 typedef struct tdm_virtual_queue {
   uint32_t group; /* TDM_VIRTUAL_NONE: not slowed down by others */
   /* Filled by the simulation: */
-  double busy_ns;     /* while a task has begun and not ended */
+  double busy_ns;     /* total time in which a task executes */
   double critical_ns; /* time on this queue within the longest chain of tasks */
   uint32_t task_count;
 } tdm_virtual_queue;
@@ -32,7 +32,7 @@ typedef struct tdm_virtual_link {
   double bytes_per_ns; /* > 0; INFINITY: no limit */
   /* Filled by the simulation: */
   double bytes;
-  double busy_ns;     /* while a copy uses it, latency included */
+  double busy_ns;     /* total time in which a copy uses the link, including latency */
   double critical_ns; /* time of copies in the longest chain whose narrowest link this is */
   uint32_t copy_count;
 } tdm_virtual_link;
@@ -40,11 +40,12 @@ typedef struct tdm_virtual_link {
 typedef struct tdm_virtual_task {
   uint32_t queue;
   bool copies;
-  uint64_t order;    /* on its queue; tasks with equal order are in the order of adding */
+  uint64_t order;    /* position on its queue; tasks of equal order run in the order in which they
+                      * were added */
   double work;       /* ns, or bytes */
   double carried;    /* bytes that links count, if that is more than work */
-  double latency_ns; /* before bytes flow; 0 for a computation */
-  double crowded;    /* >= 1; for a computation */
+  double latency_ns; /* latency of a copy before bytes flow; 0 for a computation */
+  double crowded;    /* slowdown factor of a computation, >= 1 */
   uint32_t hops[TDM_VIRTUAL_MOST_HOPS]; /* links of the bytes (hop_count), used simultaneously */
   uint32_t hop_count;
   /* Filled by the simulation: */

@@ -23,7 +23,7 @@ typedef struct simulation {
   uint32_t *next_on_queue;   /* per task */
   uint32_t *ready;           /* tasks that may begin now */
   size_t ready_count;
-  uint32_t *running; /* in the order of their beginnings */
+  uint32_t *running; /* executing tasks, in the order in which they began */
   size_t running_count;
   double *left;         /* per task: remaining ns or bytes */
   double *due_ns;       /* per task: end of its latency */

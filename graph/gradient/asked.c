@@ -92,7 +92,7 @@ tdm_status tdm_end_asked(tdm_walk *walk) {
     return TDM_OK;
   }
   TDM_EACH_NODE_FROM(walk->before, node) {
-    tdm_settle_outputs(graph, node); /* its views have a new root */
+    tdm_settle_outputs(graph, node); /* views of the outputs have a new root */
   }
   return TDM_OK;
 }

@@ -251,7 +251,7 @@ static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
   }
   const bool read = walk->first_readers[walk->loss] != 0;
   if (!read && tdm_ir_value_at(walk->rule.graph, walk->loss)->kind != TDM_VALUE_NODE)
-    TDM_TRY(settle_leaf(walk, walk->loss)); /* if the loss is itself a parameter */
+    TDM_TRY(settle_leaf(walk, walk->loss)); /* the loss is itself a parameter */
   return tdm_end_asked(walk);
 }
 

@@ -10,7 +10,7 @@
 typedef struct tdm_parameter_gradient {
   uint32_t parameter;
   uint8_t group; /* update group of the parameter (graph/describe/update_groups.h) */
-  bool trained;  /* its group has an optimizer, and this walk trains */
+  bool trained;  /* the walk trains and the group has an optimizer */
   tdm_adjoint gradient;
 } tdm_parameter_gradient;
 

@@ -33,7 +33,7 @@ typedef struct tdm_ir_value {
   const tdm_spec *spec; /* shared with equal values (specs.h) */
   const char *name;     /* name of inputs and persistents */
   uint64_t bytes;       /* 0 until layout if shapes are symbolic */
-  uint64_t offset;      /* in the root's memory, in bytes */
+  uint64_t offset;      /* offset in the root's memory, in bytes */
   uint32_t root;        /* the value that owns the memory; the value itself if it owns it */
   uint32_t producer;    /* 0: none */
   uint32_t readers;     /* number of node inputs that are this value */
@@ -61,8 +61,8 @@ typedef enum tdm_node_role {
  * into a bucket, from which nodes other than these do not read. */
 typedef enum tdm_sum_role {
   TDM_SUM_NONE,
-  TDM_SUM_BEGIN,     /* its input is the first term, which it copies */
-  TDM_SUM_RECEIVE,   /* its input is a term, which stays in its bucket until it is added */
+  TDM_SUM_BEGIN,     /* copies its input, the first term */
+  TDM_SUM_RECEIVE,   /* receives a term, which stays in its bucket until it is added */
   TDM_SUM_ADD,       /* adds its second input, a term, to the first */
   TDM_SUM_ALL_REDUCE /* one of several nodes that compute the same sum together */
 } tdm_sum_role;
@@ -182,7 +182,7 @@ typedef struct tdm_graph_persistent {
   uint32_t origin; /* concrete graph: index in the user's graph; UINT32_MAX: a new state */
   bool is_state;
   bool is_taken;              /* used by a layer */
-  bool is_updated_everywhere; /* if its gradients can be exchanged */
+  bool is_updated_everywhere; /* every rank applies the update if its gradients can be exchanged */
   tdm_table_shard shard;
   const void *data; /* constants: elements, in the memory of the user's graph; else NULL */
 } tdm_graph_persistent;
@@ -215,15 +215,16 @@ typedef struct tdm_sharding {
 /* State that persists between consecutive runs of a sequence: an input of the graph. */
 typedef struct tdm_graph_kept {
   uint32_t value;
-  uint32_t written;                /* while building: latest write in place; 0: none yet */
-  const char *keeper;              /* while building: the tdm_keep that keeps it; NULL: none yet */
+  uint32_t written;                /* latest write in place while the graph is built; 0: none yet */
+  const char *keeper;              /* name of the tdm_keep that keeps the value, while the graph is
+                                    * built; NULL: none yet */
   const tdm_device *wanted_device; /* device of its scope; NULL: none */
 } tdm_graph_kept;
 
 typedef struct tdm_graph_output {
   const char *name;
   uint32_t value;
-  int16_t device; /* on which it is delivered; TDM_NO_DEVICE: on its producer's */
+  int16_t device; /* device on which it is delivered; TDM_NO_DEVICE: that of its producer */
 } tdm_graph_output;
 
 /* A value that runs deliver to the caller. */
@@ -321,7 +322,7 @@ typedef struct tdm_planned {
   TDM_ARRAY(tdm_graph_derived) deriveds;
   TDM_ARRAY(tdm_graph_log) logs;
   TDM_ARRAY(tdm_row_condition)
-  row_conditions;                     /* that of any device first */
+  row_conditions;                     /* conditions on rows; that of any device comes first */
   TDM_ARRAY(tdm_prepared *) prepared; /* kernels of its nodes; released by deinit */
 } tdm_planned;
 
@@ -341,7 +342,7 @@ struct tdm_graph {
   TDM_ARRAY(tdm_graph_persistent) persistents;
   tdm_map persistent_names; /* path to index + 1, of those declared here */
   TDM_ARRAY(tdm_sharding) shardings;
-  TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from index 1 */
+  TDM_ARRAY(tdm_parallel_region) parallel_regions; /* parallel regions, starting at index 1 */
   tdm_map nameless;                 /* scope's prefix to number of nodes without a name */
   tdm_map streams;                  /* path to number of random operations with it */
   const struct tdm_insertion *lent; /* where tdm_append inserts while a rule runs */

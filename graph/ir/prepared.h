@@ -17,7 +17,7 @@ struct tdm_prepared {
   tdm_kernel_answer answer;
   const void *attributes; /* a copy */
   tdm_spec *specs;        /* inputs, then outputs, in the formats that the kernel requires */
-  tdm_spec *offered;      /* as requested: the key */
+  tdm_spec *offered;      /* specs that were requested: the key of the cache */
   size_t attribute_bytes;
   size_t input_count;
   size_t output_count;

@@ -14,7 +14,7 @@
 typedef struct tdm_insertion {
   tdm_ir_node *before; /* inserted directly before this node; NULL: last */
   const char *name;    /* path of the node that it belongs to; outlives the graph */
-  int16_t device;      /* or TDM_NO_DEVICE */
+  int16_t device;      /* index of the device, or TDM_NO_DEVICE */
   uint16_t wanted;     /* as in tdm_ir_node, like the following */
   tdm_node_part part;
   uint8_t role;

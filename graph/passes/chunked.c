@@ -210,7 +210,8 @@ static tdm_status see_stretches(const tdm_chunked *chunked, uint32_t *part, tdm_
   tdm_ir_node *node = tdm_producer(graph, *part);
   const tdm_shape shape = tdm_ir_value_at(graph, *part)->spec->shape;
   tdm_shape rows = tdm_stretches_of(&shape, cut), back = shape;
-  rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* they may be split again */
+  rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* TDM_INFER, because these rows may be split
+                                                        * again */
   const tdm_insertion at = {.before = node,
                             .name = node->name,
                             .wanted = node->wanted,
@@ -315,7 +316,7 @@ tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
 
 struct tdm_tear {
   tdm_tear *before;
-  int64_t number;   /* from 1: `outer` of the cuts */
+  int64_t number;   /* number of the split, from 1; `outer` of its cuts */
   const char *name; /* name of the node */
   char why[];       /* message of its rule */
 };

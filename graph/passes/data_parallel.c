@@ -24,8 +24,8 @@ typedef struct parallel_state {
   size_t node_count;
   int16_t devices[TDM_MAX_PARTS];
   uint32_t *gathered;  /* per original value: its replacement outside; or 0 */
-  bool is_described;   /* by the user; else created for a part of another */
-  int64_t rows;        /* -1: no value was split yet */
+  bool is_described;   /* described by the user; otherwise created for a part of another region */
+  int64_t rows;        /* number of rows that are split; -1: no value was split yet */
   uint32_t rows_value; /* value with that number of rows */
 } parallel_state;
 
@@ -342,7 +342,7 @@ static tdm_status rewrite_nodes(parallel_state *state) {
   TDM_TRY(tdm_instantiate_inner(chunked, state->region_index));
   tdm_ir_node *next;
   for (tdm_ir_node *node = state->graph->order.first;; node = next) {
-    next = node->next; /* it may move */
+    next = node->next; /* read before the rewrite, which may move the node */
     tdm_status status = TDM_OK;
     if (side_of(state, node) == TDM_SIDE_INSIDE) status = rewrite_node(state, node);
     if (status != TDM_OK)

@@ -8,11 +8,11 @@
 /* Number of buckets of a device. A term that is only added on arrival is sent into the bucket that
  * its addition names. */
 #define TDM_BUCKETS 16
-#define TDM_HELD_BUCKETS (TDM_BUCKETS - 1) /* with terms that are added later */
+#define TDM_HELD_BUCKETS (TDM_BUCKETS - 1) /* buckets whose terms are added later */
 
 typedef struct tdm_device_sum_attributes {
   int64_t owned; /* the first term has no other consumer and may be overwritten */
-  int64_t late;  /* only updates need the sum; it may come after other gradients */
+  int64_t late;  /* only updates use the sum, so it may be computed after other gradients */
 } tdm_device_sum_attributes;
 
 /* terms, in order, on any devices -> their sum, on the node's device. */
@@ -21,7 +21,7 @@ extern const tdm_operation tdm_operation_device_sum;
  * and the rank's network computes it. On other devices there is one per device of a group
  * (devices/groups/groups.h), whose engine computes it. It has no kernel. */
 typedef struct tdm_all_reduce_attributes {
-  int64_t number; /* from 0 in plan order, which is equal on all ranks */
+  int64_t number; /* position in plan order, from 0, equal on all ranks */
 } tdm_all_reduce_attributes;
 
 /* Writes the devices (at most TDM_MAX_PARTS) that compute an all-reduce, ascending. Returns their

@@ -176,7 +176,7 @@ static void note_fixed_uses(tdm_fusing *state) {
     state->steps[place++] = counts[node->device];
     counts[node->device] += tdm_fuse_is_step(node);
     if (!node->operation || !tdm_fuse_is_step(node) || node->role == TDM_ROLE_UPDATE)
-      continue; /* after all nodes */
+      continue; /* updates come after all other nodes */
     for (uint32_t k = 0; k < node->output_count; k++)
       if (node->operation->overwrites[k])
         state->uses[tdm_fuse_value(state, node->first_output + k)->root].rewritten = true;

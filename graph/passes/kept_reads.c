@@ -12,7 +12,7 @@ typedef struct kept_state {
   uint32_t *versions;    /* per value: the kept value or write whose contents it has; 0: none */
   tdm_ir_node **writers; /* per version: the node that overwrote it so far; NULL: none */
   uint32_t *shown;       /* per kept value: the version in its memory so far */
-  uint32_t *copies;      /* per value: its copy; 0: not created yet */
+  uint32_t *copies;      /* per value: the copy of the value; 0: not created yet */
 } kept_state;
 
 /* Returns the version that the value has if a node has overwritten it, else 0. */

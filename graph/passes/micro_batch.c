@@ -65,7 +65,7 @@ static tdm_status deliver(tdm_chunked *chunked, tdm_graph_delivery *delivery) {
       tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, value)->spec->shape, cut,
                         tdm_chunked_versions(chunked, value), chunked->count);
   if (!whole) return tdm_graph_status(graph);
-  tdm_chunked_versions(chunked, value)[0] = whole; /* for a second delivery of the value */
+  tdm_chunked_versions(chunked, value)[0] = whole; /* for a second delivery of the same value */
   chunked->cuts[value].dimension = -1;
   delivery->value = whole;
   return TDM_OK;

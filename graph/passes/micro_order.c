@@ -19,8 +19,8 @@
 typedef struct place_in_time {
   uint32_t depth; /* number of devices on the longest path to here */
   uint32_t part;  /* the latest micro-batch that it depends on, from 0 */
-  bool back;      /* it depends on a backward node */
-  bool learned;   /* it depends on a parameter or a state */
+  bool back;      /* the node depends on a backward node */
+  bool learned;   /* the node depends on a parameter or a state */
   bool counts;    /* a count, or an operand of one: comes before all parts */
 } place_in_time;
 
@@ -105,7 +105,7 @@ typedef struct ordering {
   uint32_t *turns;            /* per node */
   uint32_t *latest;           /* per device: turn of its latest node with a bucket */
   uint32_t *meetings;         /* per all-reduce: maximum turn of its members so far */
-  uint32_t turn_count;        /* at least that of the nodes that stay first */
+  uint32_t turn_count;        /* number of turns, at least 1 */
 } ordering;
 
 /* Returns false if a member of an all-reduce has a later turn than others visited before. */
@@ -116,7 +116,7 @@ static bool find_turns(ordering *state) {
   TDM_EACH_NODE(graph, node) {
     place_in_time *place = &state->places[node->index];
     if (node == state->updates) break;
-    if (node->role == TDM_ROLE_REFRESH) continue; /* these stay first */
+    if (node->role == TDM_ROLE_REFRESH) continue; /* refresh nodes stay first */
     find_place(graph, node, state->places);
     if (holds_bucket(graph, node)) keep_behind(place, &state->latest[node->device]);
     if (tdm_ir_is_all_reduce(node)) {

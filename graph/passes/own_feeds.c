@@ -10,7 +10,7 @@
 typedef struct own_state {
   tdm_graph *graph;
   tdm_prepared_cache *cache;
-  size_t value_count; /* before the pass */
+  size_t value_count; /* number of values before the pass */
   size_t rank_count;
   uint32_t *own; /* (value_count, rank_count): the replacement of a value on a rank; 0: not known */
 } own_state;

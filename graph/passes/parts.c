@@ -58,7 +58,8 @@ static tdm_status infer_split(tdm_infer *infer) {
   if (attributes->even != 0) return infer_even(infer);
   const tdm_dim size = whole->dims[attributes->dimension];
   bool known = tdm_dim_is_size(size);
-  int64_t rest = known ? size : INT64_MAX; /* left by earlier parts; no sum can overflow */
+  int64_t rest = known ? size : INT64_MAX; /* size that earlier parts leave for the rest; no sum can
+                                            * overflow */
   for (int64_t i = 0; i < attributes->count; i++) {
     const tdm_dim part = attributes->sizes[i];
     infer->outputs[i].dtype = infer->inputs[0].dtype;

@@ -51,7 +51,7 @@ TDM_PIPELINE(TDM_DECLARE_GRAPH_PASS, TDM_DECLARE_NOTHING)
 /* Properties of one input of the user's graph. */
 typedef struct tdm_feed_spec {
   bool fed;
-  bool pinned; /* in a pinned staging buffer */
+  bool pinned; /* the feed is in a pinned staging buffer */
   int16_t device;
   tdm_shape shape;
 } tdm_feed_spec;
@@ -79,7 +79,7 @@ tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph) TDM_WAR
 /* ---- micro_batch ---- */
 
 typedef struct tdm_micro_batching {
-  const tdm_graph *source; /* its inputs name their dimensions */
+  const tdm_graph *source; /* graph whose inputs name their dimensions */
   tdm_dim batch;           /* the name that is split */
   size_t count;            /* number of parts, at most TDM_MAX_PARTS; below 2: not split */
 } tdm_micro_batching;
@@ -120,7 +120,8 @@ typedef struct tdm_map_rule {
   const char *pattern; /* a node's path, its prefix that ends before '/', or with ? and * */
   tdm_device *device;
   bool matched;
-  const struct tdm_map_rule *stronger; /* with the same pattern; NULL: none */
+  const struct tdm_map_rule *stronger; /* rule with the same pattern that takes precedence; NULL:
+                                        * none */
 } tdm_map_rule;
 
 typedef struct tdm_device_map {
@@ -163,8 +164,8 @@ tdm_status tdm_pass_sink_gather(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* The savings of the pass. */
 typedef struct tdm_common_savings {
-  uint64_t nodes; /* not executed, except views */
-  uint64_t bytes; /* not written */
+  uint64_t nodes; /* nodes that are not executed, except views */
+  uint64_t bytes; /* bytes that are not written */
 } tdm_common_savings;
 
 /* Merges nodes that compute the same from the same inputs. The graph must be placed and have its

@@ -46,7 +46,7 @@ static tdm_status ask_each(tdm_chunked *chunked, const tdm_parallel_region *regi
   if (chunked->before == node) chunked->before = tdm_producer(graph, gradients[0]);
   tdm_ir_node *maker = tdm_producer(graph, whole);
   tdm_exchange_outputs(graph, maker, node);
-  tdm_settle_outputs(graph, maker); /* it may be a view */
+  tdm_settle_outputs(graph, maker); /* the output may be a view */
   tdm_remove_node(graph, node);
   return TDM_OK;
 }

@@ -31,7 +31,7 @@ void tdm_rename_entering(const tdm_chunked *chunked, const uint32_t *gathered) {
 /* The sort key of a node: the number of exchanges between replicas before it, and its replica. */
 typedef struct turn {
   uint32_t stage;
-  uint32_t replica; /* from 1; 0: depends on all of them */
+  uint32_t replica; /* number of the replica, from 1; 0: depends on all of them */
 } turn;
 
 /* Marks a node of a replica, and the new nodes that produce its first input. */
@@ -46,7 +46,7 @@ static void mark_maker(const tdm_chunked *chunked, size_t node_count, const tdm_
 
 static void mark_replicas(const tdm_chunked *chunked, size_t node_count, turn *turns) {
   for (uint32_t v = 1; v < chunked->value_count; v++) {
-    if (chunked->cuts[v].dimension == -1) continue; /* has no versions */
+    if (chunked->cuts[v].dimension == -1) continue; /* the value has no versions */
     const uint32_t producer = tdm_ir_value_at(chunked->graph, v)->producer;
     if (!producer || chunked->sides[producer] != TDM_SIDE_INSIDE) continue;
     for (size_t r = 0; r < chunked->count; r++) {

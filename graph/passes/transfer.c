@@ -23,7 +23,7 @@ typedef struct copy_entry {
 
 typedef struct transfer_state {
   tdm_graph *graph;
-  size_t value_count;   /* before the pass */
+  size_t value_count;   /* number of values before the pass */
   uint64_t *wanted;     /* per value, set_words: devices that read a copy */
   uint64_t *passing;    /* the same: devices that read it once, to add it to a sum */
   size_t set_words;     /* words of a set of devices, one bit each */
@@ -33,7 +33,7 @@ typedef struct transfer_state {
   bool *delivered;      /* per value: the caller reads it on cpu:0 */
   bool *pushed;         /* per value: its producer's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
-  bool chains;         /* copies of parameters may be made from one another */
+  bool chains;         /* copies of parameters may be made from other copies */
   tdm_ir_node *before; /* copies are inserted before it; NULL: at the end */
 } transfer_state;
 
@@ -357,7 +357,7 @@ static bool is_deliverable(const tdm_graph *graph, uint32_t value, int16_t devic
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_value *root = tdm_ir_value_at(graph, is->root);
   if (is->device != device || root->kind != TDM_VALUE_NODE) return false;
-  return is->bytes == root->bytes && !root->handed_out; /* not a part of it */
+  return is->bytes == root->bytes && !root->handed_out; /* must not be a part of the root */
 }
 
 tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t wanted, int rank,

@@ -37,7 +37,7 @@ typedef struct tdm_base_layout {
 /* Time of a pass, without the preparation of kernels. */
 typedef struct tdm_pass_time {
   uint64_t ns;
-  bool applied; /* to the plan's request; false: it was skipped */
+  bool applied; /* the pass was applied to the plan's request; false: it was skipped */
 } tdm_pass_time;
 
 /* Records how a plan refreshes a derived copy. */
@@ -45,7 +45,7 @@ typedef struct tdm_copy_refresh {
   uint32_t ages; /* maximum number of updates refreshed by rows; 0: only as a whole */
   uint32_t from; /* 1 + source of the whole copy, a derived copy; 0: the home */
   bool updated;  /* the plan's updates write it too; refreshed only if another run wrote */
-  bool passes;   /* only a source of other copies; refreshed only with one of these */
+  bool passes;   /* used only as a source of other copies, and refreshed only with one of them */
   bool usual;    /* a run after one update copies the whole */
 } tdm_copy_refresh;
 
@@ -60,16 +60,16 @@ typedef struct tdm_network_traffic {
   uint64_t sent_bytes;
   uint64_t received_messages;
   uint64_t received_bytes;
-  uint64_t reduced_sums; /* all-reduces by hosts; the engine decides how their bytes travel */
+  uint64_t reduced_sums; /* all-reduces by hosts, whose engine chooses the transfers */
   uint64_t reduced_bytes;
-  uint64_t device_sums; /* all-reduces in which devices of this rank take part directly */
+  uint64_t device_sums; /* all-reduces that devices of this rank take part in directly */
   uint64_t device_bytes;
-  uint64_t exchanges; /* sent or received directly by devices of this rank */
+  uint64_t exchanges; /* messages sent or received directly by devices of this rank */
   uint64_t exchanged_bytes;
 } tdm_network_traffic;
 
 typedef struct tdm_plan {
-  struct tdm_plan *newer; /* in the session's list, by latest use */
+  struct tdm_plan *newer; /* next newer plan in the session's list, which is sorted by latest use */
   struct tdm_plan *older;
   tdm_plan_key key;
   uint32_t uses; /* runs that hold it, so it is not evicted */
@@ -79,15 +79,16 @@ typedef struct tdm_plan {
   tdm_region region;     /* memory of programs, commands and the lists below */
   tdm_program *programs; /* main phase, early ones first; then update phase */
   uint32_t program_count;
-  uint32_t early_program_count; /* may be submitted before the previous run ends */
-  uint32_t main_program_count;  /* all programs unless two_phase */
+  uint32_t early_program_count; /* number of programs that may be submitted before the previous run
+                                 * ends */
+  uint32_t main_program_count;  /* number of programs of the main phase: all unless two_phase */
   uint32_t command_count;       /* ids: one per step, and one for the vote */
   uint64_t digest;              /* jobs: of the graph, equal on all ranks */
   const char *head;             /* jobs: the properties of the plan as a whole */
-  bool agreed;                  /* all ranks have the same plan; true for one rank */
+  bool agreed;                  /* all ranks have the same plan; always true for one rank */
   tdm_group **groups;           /* (group_count) for sums, in the order of the sums */
   size_t group_count;
-  tdm_network_traffic network; /* that this rank sends and receives in a run */
+  tdm_network_traffic network; /* traffic of this rank in a run */
   tdm_base_layout layout;
   tdm_device **arena_devices;       /* per arena */
   tdm_device *partner;              /* discrete device near the plan's host memory; or NULL */
@@ -96,7 +97,7 @@ typedef struct tdm_plan {
   struct tdm_micro_tuning *tuning;  /* receives the times of runs; NULL: none */
   size_t micro_asked;               /* requested number of parts of the batch */
   size_t micro_count;               /* number of parts of the batch; 1: not split */
-  size_t target_count;              /* in training the last one is the loss */
+  size_t target_count;              /* number of targets; in training the last one is the loss */
   uint32_t *observed;               /* nodes that produce the deliveries after the targets */
   tdm_store_entry **entries;        /* per persistent of graph */
   bool *updated;                    /* per persistent: the update phase writes it */
@@ -111,17 +112,17 @@ typedef struct tdm_plan {
   uint32_t condition_count;         /* derived copies of graph, then its row conditions */
   _Atomic uint64_t moved_transfers; /* refreshes in the latest run */
   _Atomic uint64_t moved_bytes;
-  bool writes_persistent; /* has updates other than of kept values */
-  bool chained;           /* its runs may overlap, as in run/life.h */
+  bool writes_persistent; /* the plan updates persistent values other than kept values */
+  bool chained;           /* runs of the plan may overlap (run/life.h) */
   tdm_traffic traffic;
-  tdm_common_savings common;  /* by common subexpressions */
+  tdm_common_savings common;  /* savings of the pass for common subexpressions */
   tdm_shard_traffic shards;   /* traffic of tables that are sharded by rows */
   const char *whole_reason;   /* why divided parameters are whole; NULL: they are not */
-  tdm_collective_choice sums; /* for sums over devices */
+  tdm_collective_choice sums; /* algorithms of sums over devices */
   double touched_bytes;       /* host memory that a run reads and writes, to estimate caching */
   uint64_t made_ns;           /* duration of the passes, without the preparation of kernels */
   tdm_pass_time *pass_times;  /* duration of each pass in tdm_passes */
-  tdm_profile profile;        /* by command id, if the session profiles */
+  tdm_profile profile;        /* kernel times by command id, if the session profiles */
   bool records;               /* runs record the times of their commands */
   _Atomic uint32_t kept_runs; /* number of runs in timelines of the session; not evicted if > 0 */
 } tdm_plan;
@@ -213,7 +214,8 @@ tdm_status tdm_plan_verify_ranks(const tdm_plan *plan) TDM_WARN_UNUSED;
 
 /* The host memory that a transfer node reads or writes. */
 typedef enum tdm_host_memory {
-  TDM_HOST_NONE,     /* none, or both sides are the host's */
+  TDM_HOST_NONE,     /* no transfer between host and device memory: both sides are the host's or
+                      * neither is */
   TDM_HOST_PINNED,   /* a staging buffer */
   TDM_HOST_STAGED,   /* pageable; the device copies it through staging buffers */
   TDM_HOST_PAGEABLE, /* pageable; the driver copies it internally */

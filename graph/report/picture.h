@@ -14,8 +14,8 @@ typedef struct tdm_picture_node {
   const char *action; /* "linear", "fused of relu, mul", "transfer" */
   const char *device;
   const char *result;  /* "float32 [3, 4]" */
-  const char *route;   /* for transfers "direct", ...; otherwise NULL */
-  const char *cause;   /* for transfers */
+  const char *route;   /* "direct" or another route of a transfer; otherwise NULL */
+  const char *cause;   /* cause of a transfer; otherwise NULL */
   uint64_t bytes;      /* size of its first result */
   double predicted_ns; /* here and below negative if unknown */
   double measured_ns;

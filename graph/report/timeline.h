@@ -34,7 +34,7 @@ typedef struct tdm_timeline_node {
   const uint32_t *waits; /* nodes of other rows that its queue waits for before it */
   uint32_t previous_wait_count;
   const uint32_t *previous_waits; /* the same, of the plan's preceding run if that is in flight */
-  uint64_t bytes;                 /* for transfers; 0 for kernels, and what follows is NULL */
+  uint64_t bytes; /* bytes of a transfer; 0 for kernels, whose remaining fields are NULL */
   const char *from;               /* device */
   const char *to;
   const char *cause;
@@ -112,7 +112,7 @@ typedef struct tdm_timeline_path {
   uint64_t busy_ns;    /* inside the events */
   uint64_t core_ns;    /* inside them, while copies waited for a core */
   uint64_t handing_ns; /* between an event's end and the next one's begin */
-  uint64_t caller_ns;  /* the same while the next run was not submitted yet */
+  uint64_t caller_ns;  /* part of handing_ns while the next run was not submitted yet */
 } tdm_timeline_path;
 tdm_status tdm_timeline_find_path(tdm_timeline *timeline,
                                   tdm_timeline_path *out_path) TDM_WARN_UNUSED;
@@ -127,9 +127,9 @@ typedef struct tdm_timeline_summary {
   uint64_t *row_busy;    /* (row_count) inside events */
   uint64_t *row_wait;    /* (row_count) in waits */
   uint32_t *row_events;  /* (row_count) */
-  uint64_t *device_busy; /* (device_count) while some row of it is busy */
-  uint64_t any_busy;     /* while some device is busy */
-  uint64_t overlap;      /* while two devices or more are busy */
+  uint64_t *device_busy; /* (device_count): time in ns in which some row of the device is busy */
+  uint64_t any_busy;     /* time in ns in which at least one device is busy */
+  uint64_t overlap;      /* time in ns in which at least two devices are busy */
   tdm_timeline_path path;
   uint64_t *row_path;  /* (row_count) time of the path inside events of the row */
   uint32_t bound_row;  /* the row with most of that; NONE without events */

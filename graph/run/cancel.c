@@ -77,7 +77,7 @@ static void on_deadline(tdm_timer *timer) {
   if (withdrawn)
     complete_withdrawn(run, TDM_DEADLINE_EXCEEDED, admitted);
   else if (stopped)
-    tdm_runs_go_on(run->session->store); /* it is delivered on this thread, therefore later */
+    tdm_runs_go_on(run->session->store); /* this thread delivers the run later */
 }
 
 void tdm_run_watch_deadline(tdm_run_state *run) {

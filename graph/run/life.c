@@ -10,7 +10,7 @@
 #include "core/untold.h"
 
 typedef enum outcome {
-  WAITS, /* for an event; a chain of one may have been freed */
+  WAITS, /* waits for an event; a chain of one may have been freed */
   GOES_ON,
   ENDS,
 } outcome;

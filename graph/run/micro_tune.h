@@ -25,7 +25,7 @@ typedef struct tdm_micro_tuning {
   unsigned misses;   /* candidates in a row without improvement */
   unsigned runs;     /* measured runs of the candidate */
   uint64_t least_ns; /* minimum of these runs */
-  uint64_t best_ns;  /* 0: none has worked yet */
+  uint64_t best_ns;  /* least_ns of the best candidate so far; 0: none has worked yet */
 } tdm_micro_tuning;
 
 typedef struct tdm_micro_tuner {

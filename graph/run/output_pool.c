@@ -9,7 +9,7 @@
 #define KEPT 32
 
 struct tdm_output_pool {
-  _Atomic uint32_t references; /* one of the session, and one per storage in use */
+  _Atomic uint32_t references; /* one reference of the session, and one per storage in use */
   tdm_context *context;        /* retained */
   const tdm_allocator *allocator;
   pthread_mutex_t lock;

@@ -10,22 +10,23 @@
 typedef struct tdm_run_moments {
   uint64_t number; /* position in the order of admissions in the session, from 1 */
   uint64_t asked_ns;
-  uint64_t launched_ns; /* when it had its slot */
-  uint64_t updating_ns; /* when its separate update phase was submitted; 0: none */
+  uint64_t launched_ns; /* time at which the run got its slot */
+  uint64_t updating_ns; /* time at which the separate update phase was submitted; 0: there is
+                         * none */
   uint64_t ended_ns;
 } tdm_run_moments;
 
 /* The stage of a run; life.h defines the transitions. */
 typedef enum tdm_run_stage {
-  TDM_STAGE_ADMITTED, /* it has a slot; its memory is being bound */
+  TDM_STAGE_ADMITTED, /* has a slot; its memory is being bound */
   TDM_STAGE_BOUND,
   TDM_STAGE_UPLOADING, /* the early programs are submitted */
-  TDM_STAGE_DROPPED,   /* and no others will be */
-  TDM_STAGE_LEFT,      /* it has ended without a main phase */
+  TDM_STAGE_DROPPED,   /* the early programs are submitted, and no others will be */
+  TDM_STAGE_LEFT,      /* ended without a main phase */
   TDM_STAGE_COMPUTING, /* the whole main phase is submitted */
-  TDM_STAGE_COMPUTED,  /* and has ended */
+  TDM_STAGE_COMPUTED,  /* the main phase has ended */
   TDM_STAGE_UPDATING,  /* the update phase is submitted */
-  TDM_STAGE_UPDATED,   /* and has ended */
+  TDM_STAGE_UPDATED,   /* the update phase has ended */
 } tdm_run_stage;
 
 /* An input of the plan's graph in this run. */
@@ -35,28 +36,30 @@ typedef struct tdm_run_input {
 } tdm_run_input;
 
 typedef struct tdm_run_state {
-  tdm_admission admission; /* has to be first */
+  tdm_admission admission; /* must be the first field */
   tdm_loop_task task;
   tdm_timer deadline;
   uint64_t due_ns;            /* time of the deadline; 0: none */
   uint64_t id;                /* id of a submitted run */
-  struct tdm_run_state *next; /* in the plan's list of idle runs */
+  struct tdm_run_state *next; /* next in the plan's list of idle runs */
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
   struct tdm_sequence *sequence; /* its sequence, until it has ended; NULL: none */
   int slot;
   tdm_run_stage stage;
-  uint64_t *previous; /* after another run: the flight's previous_bases (program_count) */
+  uint64_t *previous; /* (program_count): previous_bases of the flight, if another run precedes
+                       * it */
   bool asynchronous;
   uint32_t bell; /* bell of a blocking caller */
   _Atomic uint32_t granted;
   _Atomic uint32_t done;
   tdm_status status; /* status of the run, valid when done */
   char message[TDM_MESSAGE_BYTES];
-  uint64_t began_ns;           /* when it was launched, if the plan is tuned */
-  uint64_t took_ns;            /* from then until it had settled */
-  tdm_run_moments moments;     /* if the plan records */
-  struct tdm_kept_run *record; /* if the session keeps a timeline, until the run has ended */
+  uint64_t began_ns;           /* time at which the run was launched, if the plan is tuned */
+  uint64_t took_ns;            /* time in ns from began_ns until the run had settled */
+  tdm_run_moments moments;     /* times of the run, if the plan records them */
+  struct tdm_kept_run *record; /* record in the session's timeline until the run has ended; NULL:
+                                * none */
   tdm_flight flight;
   tdm_submission *submissions; /* per program */
   tdm_run_scalars *scalars;    /* per group of parameters with the same update rule; at least one */

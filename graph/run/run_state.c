@@ -11,7 +11,7 @@
 #include "graph/run/trace.h"
 
 typedef struct run_block {
-  tdm_run_state run; /* has to be first */
+  tdm_run_state run; /* must be the first field */
   tdm_region region; /* owns its arrays */
 } run_block;
 
@@ -172,7 +172,7 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
   if (status == TDM_OK && (*out_run)->plan->records) status = begin_record(*out_run);
   if (status == TDM_OK) return TDM_OK;
   if (*out_run) {
-    (*out_run)->status = status; /* it did not run */
+    (*out_run)->status = status; /* status of a run that was never started */
     tdm_run_close(*out_run);
     *out_run = NULL;
   }

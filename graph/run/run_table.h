@@ -24,7 +24,7 @@ typedef struct tdm_run_table {
   uint32_t free; /* index + 1; 0: none */
   uint32_t used;
   uint32_t limit; /* limit of used; 0: none */
-  bool refused;   /* since there was room, a run was refused */
+  bool refused;   /* a run was refused since there was last room */
 } tdm_run_table;
 
 void tdm_run_table_init(tdm_run_table *table, const tdm_allocator *allocator, uint32_t limit);

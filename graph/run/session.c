@@ -7,7 +7,10 @@
 
 #include "core/park.h"
 
-enum { PATIENCE_NS = 2000000 }; /* for the store's lock, which a run holds for some microseconds */
+enum {
+  PATIENCE_NS = 2000000
+}; /* longest wait for the store's lock, which a run holds for some
+    * microseconds */
 
 tdm_session *tdm_session_retain(tdm_session *session) {
   if (session) atomic_fetch_add_explicit(&session->handles, 1, memory_order_relaxed);

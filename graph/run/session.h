@@ -23,19 +23,20 @@ typedef struct tdm_resolved_run {
 
 typedef struct tdm_slot {
   bool busy;
-  tdm_memory *arenas; /* per device of the context; bytes 0: none yet */
+  tdm_memory *arenas; /* arena of each device of the context; bytes 0: not allocated yet */
   tdm_memory *apart;  /* used instead with red zones: (apart_count), one per value of a run */
   size_t apart_count;
 } tdm_slot;
 
 struct tdm_session {
-  _Atomic uint32_t handles;    /* held by the program: after the last no step can begin */
-  _Atomic uint32_t references; /* one of all handles together, and one of each submitted run */
+  _Atomic uint32_t
+      handles; /* handles that the program holds; after the last is released, no step can begin */
+  _Atomic uint32_t references; /* one for all handles together, and one for each submitted run */
   tdm_context *context;        /* retained by graph */
   const tdm_allocator *allocator;
   tdm_graph *graph;          /* retained, frozen */
   tdm_store *store;          /* retained */
-  tdm_store_trainer trainer; /* in the store's list if can_train */
+  tdm_store_trainer trainer; /* entry in the store's list, if can_train */
   tdm_region region;
   tdm_device_map map;
   tdm_update_groups groups;

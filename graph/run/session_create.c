@@ -168,7 +168,7 @@ static tdm_status read_average(tdm_session *session, tdm_graph *graph,
 
 /* A parameter that no step has updated (such as a frozen one) has no average; its value is used. */
 static tdm_status read_averages(tdm_session *session, tdm_graph *graph) {
-  const char *first = NULL; /* that could have one */
+  const char *first = NULL; /* name of the first parameter that could have an average */
   bool found = false;
   tdm_status status = TDM_OK;
   pthread_mutex_lock(&session->store->lock);

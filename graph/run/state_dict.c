@@ -17,9 +17,10 @@ typedef struct dict_entry dict_entry;
 struct dict_entry {
   tdm_store_entry *entry;
   const char *name;      /* name in files */
-  const char *source;    /* its name in the list; NULL: not found */
+  const char *source;    /* name in the list; NULL: not found */
   tdm_listed_tensor has; /* the tensor of the list */
-  dict_entry *tied;      /* for another name: the first one in files; NULL: this is the first */
+  dict_entry *tied;      /* first entry in files of which this is another name; NULL: this is the
+                          * first */
 };
 
 typedef struct dict {
@@ -224,8 +225,8 @@ static void names_add(names_text *names, const char *name, const char *remark) {
 typedef struct misfits {
   names_text missing;
   names_text unexpected;
-  names_text other;    /* with other shapes or dtypes */
-  bool is_convertible; /* with convert_dtypes one of `other` would fit */
+  names_text other;    /* names of tensors with other shapes or dtypes */
+  bool is_convertible; /* convert_dtypes would make a tensor of `other` fit */
 } misfits;
 
 /* Writes "[2, 3]", or "of 9 dimensions" if that is more than a shape holds. */
@@ -379,7 +380,7 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
   dict self;
   misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}, false};
   tdm_status status = dict_init(&self, session, &chosen);
-  if (!values) status = TDM_OUT_OF_MEMORY; /* which is sent to the other ranks */
+  if (!values) status = TDM_OUT_OF_MEMORY; /* the error is sent to the other ranks */
   if (status == TDM_OK) status = match_list(&self, list, &found);
   if (status == TDM_OK) status = merge_tied(&self);
   if (status == TDM_OK) status = check_matches(&self, &found, values);

@@ -10,7 +10,7 @@
 #include "graph/run/life.h"
 #include "graph/run/sequence.h"
 
-#define SPIN_NS 50000 /* parking and waking costs about as much */
+#define SPIN_NS 50000 /* longest spin: about the cost of parking and waking */
 #define ALONE_NS 2000 /* spinning longer, it yields to threads on the same core */
 
 /* ---- Waiting ---- */
@@ -165,7 +165,7 @@ static void deliver(tdm_loop_task *task) {
   tdm_plan *plan = run->plan;
   tdm_context *context = tdm_context_retain(session->context);
   tdm_loop_timer_stop(tdm_context_loop(context), &run->deadline);
-  tdm_run_leave_sequence(run); /* so that the callback may submit the next one */
+  tdm_run_leave_sequence(run); /* left first, so that the callback may submit the next run */
   const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* no longer found by its
                                                                           * id */
   const size_t fetch_count = plan->target_count - plan->training;
@@ -180,7 +180,8 @@ static void deliver(tdm_loop_task *task) {
       run->outputs[i] = NULL;
     }
   }
-  (void)tdm_run_note_parts(run); /* so that runs submitted by the callback are cut differently */
+  (void)tdm_run_note_parts(run); /* noted first, so that runs submitted by the callback are cut
+                                  * differently */
   run->callback(run->user, &result);
   tdm_run_close(run);
   if (makes_room && session->writable) session->writable(session->writable_user);
@@ -249,7 +250,7 @@ static uint64_t due_of(const tdm_submit_options *options) {
 static tdm_status make_asynchronous(tdm_run_state *run) {
   tdm_status status = keep_inputs(run);
   if (status == TDM_OK) {
-    run->asynchronous = true; /* it has inputs to release */
+    run->asynchronous = true; /* asynchronous, so that its inputs are released */
     status = tdm_run_table_add(&run->session->runs, run, &run->id);
   }
   if (status != TDM_OK) tdm_run_give_up(run->session, status);
@@ -288,7 +289,7 @@ static tdm_status submit(tdm_session *session, const tdm_run_request *request,
     return TDM_OK; /* the run leaves the context after its delivery */
   }
   if (run) {
-    run->status = status; /* it did not run */
+    run->status = status; /* status of a run that was never started */
     tdm_run_close(run);
   }
   tdm_context_leave(session->context);

@@ -10,7 +10,7 @@
 #include "graph/report/report.h"
 
 typedef struct tdm_kept_run {
-  struct tdm_kept_run *next; /* in the list of spare ones */
+  struct tdm_kept_run *next; /* next in the list of spare records */
   tdm_plan *plan;
   tdm_run_moments moments;
   int slot;
@@ -25,10 +25,10 @@ struct tdm_trace {
   const tdm_allocator *allocator;
   _Atomic uint64_t admitted;
   pthread_mutex_t mutex;
-  tdm_kept_run **kept; /* (run_count), a ring; NULL: none yet */
+  tdm_kept_run **kept; /* (run_count): ring of records; NULL: not allocated yet */
   size_t run_count;
   size_t next;
-  tdm_kept_run *spare; /* at most as many as there were runs in flight */
+  tdm_kept_run *spare; /* unused records, at most as many as there were runs in flight */
 };
 
 /* ---- Life ---- */

@@ -9,7 +9,7 @@
 
 struct tdm_arena_block {
   uint64_t offset, bytes;
-  tdm_ends ends;           /* if free: accesses that must have happened */
+  tdm_ends ends;           /* accesses that must precede the next use, if the block is free */
   uint32_t below, above;   /* neighbours by address, + 1 */
   uint32_t previous, next; /* neighbours in its bin, + 1 */
   bool free;

@@ -43,7 +43,7 @@ struct search {
   tdm_region region;
   struct value *values; /* (value_count), by first step */
   uint32_t value_count;
-  uint32_t *earlier; /* for each value the earlier ones with which it may not share */
+  uint32_t *earlier; /* for each value, the earlier values that may not share memory with it */
   size_t earlier_count, earlier_capacity;
   uint32_t *pairs;     /* (2 * earlier_count): both ways */
   uint32_t *waiting;   /* (value_count): values that a later one may meet */
@@ -51,7 +51,8 @@ struct search {
   uint32_t *seen;      /* (queue_count): 1 + first step of the last of the others */
   uint32_t *order;     /* (value_count) */
   struct rank *ranks;  /* (value_count) */
-  struct span *placed; /* (value_count): in the current try; offset NO_OFFSET: not placed yet */
+  struct span *placed; /* (value_count): spans of the current attempt; offset NO_OFFSET: not placed
+                        * yet */
   struct mark *marks;  /* (value_count): those of the latest attempt, by position in order */
   uint32_t tried;      /* number of values that it has placed */
   uint64_t *best;      /* (value_count): offsets */
@@ -188,7 +189,7 @@ static uint64_t lowest_gap(const struct search *search, const struct value *valu
     *looks += count;
     for (uint32_t i = 0; i < count; i++) {
       const struct span span = search->spans[i];
-      if (span.end <= lowest) continue; /* and for all later gaps */
+      if (span.end <= lowest) continue; /* also too low for all later gaps */
       search->spans[kept++] = span;
       if (span.offset >= lowest + value->bytes) continue;
       lowest = span.end;

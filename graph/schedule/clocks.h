@@ -10,7 +10,8 @@
 typedef struct tdm_clock_step {
   uint32_t queue;
   uint32_t order; /* index on its queue, counted over both phases */
-  uint32_t row;   /* its knowledge at its beginning, except of its own queue */
+  uint32_t row;   /* row of the steps known to have ended when it begins, except those of its own
+                   * queue */
 } tdm_clock_step;
 
 typedef struct tdm_clocks {
@@ -24,7 +25,7 @@ typedef struct tdm_clocks {
   bool *has_phase[2];    /* (queue_count): true if it has a step of that phase */
   uint32_t *rows;        /* (row_count, queue_count) */
   size_t row_count;
-  size_t rows_capacity; /* in components */
+  size_t rows_capacity; /* capacity of rows, in components */
 } tdm_clocks;
 
 /* clocks may be zero before. After a failure deinit is legal and required. */

@@ -17,10 +17,10 @@ typedef struct tdm_step_message {
   uint32_t number; /* equal for all its ends, and unique among messages of the kind */
   uint32_t peer;   /* the rank at the other end; for all of a group: the index of this member */
   uint64_t bytes;
-  uint32_t group;   /* for all: 0: all ranks, once each; otherwise the group of devices */
+  uint32_t group;   /* group of devices of a sum over devices; 0: all ranks, once each */
   uint32_t members; /* number of members of a group of devices, on any ranks */
-  uint32_t device;  /* its device, from 1, over all ranks; 0: its host */
-  uint32_t partner; /* for a send or receive: the device at the other end; 0: a host */
+  uint32_t device;  /* device of this rank, counted from 1 over all ranks; 0: its host */
+  uint32_t partner; /* device at the other end of a send or receive; 0: a host */
 } tdm_step_message;
 
 /* The steps of one rank, with their waits. */

@@ -33,8 +33,8 @@ typedef enum tdm_place_kind {
 typedef struct tdm_storage_plan {
   uint64_t bytes;      /* > 0 */
   uint64_t offset;     /* ARENA: set by memory; a multiple of 64, except for a part */
-  uint64_t within;     /* for a part: its offset in the whole */
-  uint32_t whole;      /* for a part: 1 + the storage that contains it; 0: not a part */
+  uint64_t within;     /* offset of a part in the whole, in bytes */
+  uint32_t whole;      /* 1 + the storage that contains this part; 0: not a part */
   uint32_t part_count; /* number of the following storages that are its parts */
   uint32_t arena;      /* for ARENA: the index of a device's arena */
   uint8_t kind;        /* tdm_place_kind */
@@ -48,8 +48,8 @@ typedef struct tdm_access {
 } tdm_access;
 
 typedef struct tdm_step_wait {
-  uint32_t step; /* on another queue; an earlier step, unless previous */
-  bool previous; /* in the preceding run */
+  uint32_t step; /* step that is awaited, on another queue; an earlier step unless `previous` */
+  bool previous; /* the awaited step is in the preceding run */
 } tdm_step_wait;
 
 typedef struct tdm_step {
@@ -70,7 +70,7 @@ typedef struct tdm_schedule {
   uint32_t depth; /* number of runs in flight, >= 1 */
   uint32_t slots; /* pieces of every arena, run r uses piece r modulo slots; 0: equal to depth */
   bool two_phase;
-  tdm_step *steps; /* in plan order, a topological order */
+  tdm_step *steps; /* steps in plan order, a topological order */
   size_t step_count, step_capacity;
   tdm_access *accesses;
   size_t access_count, access_capacity;

@@ -5,7 +5,7 @@
 /* The sends, or the receives, of a rank's host, or all operations of a device with others. */
 typedef struct lane {
   uint32_t device;
-  uint8_t end; /* for the host */
+  uint8_t end; /* the message's `end` on a host; 0 on a device */
   uint32_t queue;
 } lane;
 

@@ -10,7 +10,7 @@
 /* A message as described by its two ends. */
 typedef struct match {
   uint32_t number;
-  uint32_t ranks[2]; /* ranks of the send and of the receive; NONE: not found yet */
+  uint32_t ranks[2]; /* rank of the send and rank of the receive; NONE: not found yet */
   uint32_t steps[2];
 } match;
 
@@ -29,10 +29,10 @@ typedef struct gathering {
   uint32_t group;
   uint32_t at;      /* index in the group */
   uint32_t rank;    /* rank of the first step that was found */
-  uint32_t step;    /* that step */
+  uint32_t step;    /* first step that was found */
   uint32_t members; /* number of members of the group */
-  uint32_t *ranks;  /* (members); NONE: not found yet */
-  uint32_t *steps;  /* (members) */
+  uint32_t *ranks;  /* (members): rank of each member; NONE: not found yet */
+  uint32_t *steps;  /* (members): step of each member */
 } gathering;
 
 enum { MOST_RUNS = 3 };

@@ -20,7 +20,7 @@ struct reader {
 struct scheduler {
   tdm_schedule *schedule;
   tdm_region region;
-  tdm_clocks clocks;         /* within one run */
+  tdm_clocks clocks;         /* knowledge within one run */
   tdm_clocks again;          /* knowledge of the preceding run; only with carried storage */
   struct history *histories; /* (storage_count) */
   struct reader *readers;    /* (access_count) */
@@ -203,7 +203,7 @@ static void consider_previous(struct scheduler *scheduler, const tdm_step *step)
     const tdm_access *touched = &scheduler->schedule->accesses[step->first_access + i];
     const uint32_t storage = touched->storage;
     if (scheduler->schedule->storages[storage].kind != TDM_STORAGE_PERSISTENT) continue;
-    if (scheduler->written[storage]) continue; /* its writer has waited */
+    if (scheduler->written[storage]) continue; /* its writer has already waited */
     consider_history(scheduler, known, step->queue, &scheduler->histories[storage],
                      touched->writes);
     scheduler->written[storage] = touched->writes;

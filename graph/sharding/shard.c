@@ -166,7 +166,7 @@ typedef struct gathered_whole {
 
 typedef struct gathering {
   tdm_graph *graph;
-  bool any_device; /* one serves all nodes of a replica */
+  bool any_device; /* one device serves all nodes of a replica */
   gathered_whole *wholes;
 } gathering;
 

@@ -22,7 +22,7 @@ void tdm_store_grow_logs(tdm_store *store) {
 
 static bool can_enter(const tdm_store *store, tdm_admission *admission) {
   if (store->exclusive) return false;
-  if (!admission->ready) return is_idle(store); /* it requires exclusive access */
+  if (!admission->ready) return is_idle(store); /* requires exclusive access */
   if (!admission->ready(admission)) return false;
   const tdm_admission *last = store->last_chained;
   if (admission->writes && store->readers > 0) return false;
@@ -118,7 +118,7 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store) {
  * would exceed the stack. */
 typedef struct start_list {
   tdm_admission *first;
-  tdm_admission **last; /* where the next one is appended */
+  tdm_admission **last; /* where the next admission is appended */
   bool is_under_way;
 } start_list;
 

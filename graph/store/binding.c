@@ -12,10 +12,10 @@ struct tdm_fresh_entry {
   struct tdm_fresh_entry *before;
   const struct tdm_fresh_entry *same; /* the first of that name in the binding; NULL: this one */
   const tdm_graph_persistent *wanted;
-  tdm_store_entry **slot;  /* where the caller gets the entry */
+  tdm_store_entry **slot;  /* address that receives the entry */
   tdm_store_entry *made;   /* unless `same` is set */
   tdm_tensor *loaded;      /* retained: the source of its values; NULL: initial values */
-  tdm_store_entry *linked; /* the store's entry with the memory of `made`; NULL: none yet */
+  tdm_store_entry *linked; /* entry of the store with the memory of `made`; NULL: none yet */
 };
 
 struct tdm_fresh_copy {
@@ -29,7 +29,8 @@ struct tdm_fresh_log {
   struct tdm_fresh_log *next;
   tdm_store_entry *const *slot;
   uint64_t window;
-  tdm_storage *storage; /* in the end, memory that the store does not need any more */
+  tdm_storage *storage; /* memory of the log; after binding, memory that the store no longer
+                         * requires */
   tdm_storage *retired;
 };
 

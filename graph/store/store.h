@@ -30,34 +30,36 @@ typedef struct tdm_row_log {
   tdm_storage *storage;            /* NULL: there is no log */
   _Atomic uint64_t window;         /* changes while no run is inside; only grows */
   uint64_t since;                  /* every update after that version is logged */
-  _Atomic uint64_t planned_window; /* that plans are made for: of `larger`, or the same */
-  tdm_storage *larger;             /* what it becomes as soon as no run is inside; NULL: it stays */
-  tdm_storage *retired;            /* what it was before, until the next binding of a log */
+  _Atomic uint64_t planned_window; /* window that plans are made for: that of `larger` if set,
+                                    * otherwise `window` */
+  tdm_storage *larger;  /* memory that replaces `storage` as soon as no run is inside; NULL: none */
+  tdm_storage *retired; /* previous `storage`, kept until the next binding of a log */
 } tdm_row_log;
 
 struct tdm_store_entry {
-  tdm_store_entry *next; /* in creation order */
+  tdm_store_entry *next; /* next entry in creation order */
   char *name;
-  tdm_table_shard shard;       /* its table is a string of the entry's; NULL: not a shard */
+  tdm_table_shard shard;       /* the shard, whose table name the entry owns; NULL: not a shard */
   tdm_store_entry *next_shard; /* next one of its table; NULL: it is the last one, or not a shard */
   tdm_spec spec;
-  tdm_storage *storage; /* at home; NULL while there is only a loaded value in `pending` */
+  tdm_storage *storage; /* memory of the value; NULL while the only copy is the loaded value in
+                         * `pending` */
   tdm_tensor *pending;
   tdm_initializer initializer; /* initializer of the session that bound it first, with its seed */
   uint64_t seed;
   bool is_state;    /* belongs to an optimizer */
   bool is_constant; /* constant of a graph: neither saved nor loaded */
-  bool stale;       /* in a broken store: not loaded again yet */
+  bool stale;       /* the value was not loaded again after the store broke */
   bool listed;      /* contained in what is being loaded */
   uint64_t version;
   tdm_store_copy *copies;
   tdm_row_log log;
-  tdm_store_entry *next_growing; /* in store->growing */
+  tdm_store_entry *next_growing; /* next entry in store->growing */
 };
 
 /* A session that trains with the store: a link of store->trainers. Under the store's lock. */
 typedef struct tdm_store_trainer {
-  struct tdm_store_trainer *next; /* in creation order */
+  struct tdm_store_trainer *next; /* next trainer in creation order */
   struct tdm_session *session;
   uint64_t steps; /* number of its completed training steps */
 } tdm_store_trainer;
@@ -99,7 +101,7 @@ struct tdm_store {
   tdm_status broken;
   char message[TDM_MESSAGE_BYTES];
   uint32_t readers;             /* runs inside that only read, without a chain */
-  tdm_admission *first_chained; /* all other runs inside, in order */
+  tdm_admission *first_chained; /* list of all other runs inside, in order */
   tdm_admission *last_chained;
   tdm_admission *exclusive; /* the exclusive user; no run is inside */
   tdm_admission *waiting;
@@ -113,7 +115,7 @@ typedef struct tdm_store_binding {
   tdm_store *store;
   tdm_region region;
   tdm_map names;                 /* maps names of new entries to their tdm_fresh_entry */
-  struct tdm_fresh_entry *first; /* in the order of binding */
+  struct tdm_fresh_entry *first; /* first new entry in the order of binding */
   struct tdm_fresh_entry *last;
   struct tdm_fresh_copy *copies;
   struct tdm_fresh_log *logs;

@@ -222,7 +222,8 @@ static void note_set(tdm_store *store, bool whole) {
 /* Repairs a broken store when none of its entries is stale. */
 static tdm_status mend(tdm_store *store) {
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
-    if (entry->stale && !entry->is_state) return TDM_OK; /* not all of them: still broken */
+    /* some value is still stale, so the store stays broken */
+    if (entry->stale && !entry->is_state) return TDM_OK;
   TDM_TRY(restart_states(store));
   store->broken = TDM_OK;
   store->steps = 0;

@@ -22,7 +22,7 @@ typedef struct tdm_attended {
   int64_t heads;
   bool batch_first; /* (batch, length, features) */
   const char *mask_name;
-  tdm_value mask; /* may be invalid, as may padding */
+  tdm_value mask; /* attention mask; may be invalid, like `padding` */
   const char *padding_name;
   tdm_value padding;
   double dropout;

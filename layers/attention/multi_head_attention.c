@@ -18,7 +18,7 @@ typedef struct attention_layer {
   int64_t in[PROJECTIONS]; /* features of the inputs */
   tdm_value inputs[PROJECTIONS];
   tdm_multi_head_attention_options options;
-  bool single; /* one sequence without a batch */
+  bool single; /* the input is one sequence without a batch dimension */
 } attention_layer;
 
 static const char *part_name(const attention_layer *self, const char *suffix, char *text) {

@@ -54,10 +54,10 @@ typedef tdm_value (*pool_step)(tdm_graph *graph, const char *name, tdm_value x,
 
 struct pooling {
   pool_step step;
-  int64_t kernel[TDM_VOLUME_AXES]; /* or the sizes of the result */
+  int64_t kernel[TDM_VOLUME_AXES]; /* sizes of the window, or of the result */
   tdm_pool_options plane;
   tdm_pool_options depth;
-  tdm_value *out_indices; /* only for the maximum; NULL: not requested */
+  tdm_value *out_indices; /* maximum only; NULL: indices are not requested */
 };
 
 /* Returns x reshaped. The first dimension stays the same. */

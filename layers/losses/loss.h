@@ -12,14 +12,14 @@ enum {
   TDM_LOSS_USES_POS_WEIGHT = 4,
   TDM_LOSS_USES_SMOOTHING = 8,
   TDM_LOSS_USES_BETA = 16,
-  TDM_LOSS_USES_LOG_TARGET = 32, /* and the mean over the batch */
+  TDM_LOSS_USES_LOG_TARGET = 32, /* uses log_target and the mean over the batch */
   TDM_LOSS_USES_MARGIN = 64,
   TDM_LOSS_USES_P = 128,
   TDM_LOSS_USES_EPSILON = 256,
   TDM_LOSS_USES_SWAP = 512,
   TDM_LOSS_USES_FULL = 1024,
   TDM_LOSS_USES_LINEAR_INPUT = 2048,
-  TDM_LOSS_USES_BLANK = 4096, /* and zero_infinity */
+  TDM_LOSS_USES_BLANK = 4096, /* uses blank and zero_infinity */
 };
 
 /* Copies options (may be NULL). Returns false with the graph's error if an option is illegal or

@@ -30,7 +30,7 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
   if (!tdm_layer_epsilon(graph, "cosine_similarity", name, epsilon)) return TDM_NO_VALUE;
   const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
   if (!tdm_arguments_broadcast(graph, "cosine_similarity", name, operands, 2)) return TDM_NO_VALUE;
-  const tdm_value like = tdm_mul(graph, name, a, b); /* only for its shape */
+  const tdm_value like = tdm_mul(graph, name, a, b); /* only its shape is used */
   const tdm_value both[2] = {a, b};
   tdm_value directions[2];
   for (int i = 0; i < 2; i++) {

@@ -106,7 +106,8 @@ static tdm_status append_scatter_add_gradient(tdm_gradient *gradient) {
  * operands have it along another dimension. */
 static tdm_status chunk_indexed(tdm_chunked *chunked, size_t index, size_t operands) {
   const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
-  const int rows = tdm_chunked_cut(chunked, 1 - index).dimension; /* in x or source */
+  /* dimension of x or source that is split */
+  const int rows = tdm_chunked_cut(chunked, 1 - index).dimension;
   bool alike = rows != attributes->dimension;
   for (size_t i = 0; i < operands; i++) {
     const int wanted = i == index && attributes->whole_rows != 0 ? -1 : rows;

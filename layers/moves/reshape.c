@@ -9,7 +9,7 @@
 typedef struct reshape_rule {
   tdm_reshape_attributes wanted;
   int8_t source[TDM_MAX_RANK]; /* dimension of x with the same name; -1: none */
-  int8_t merged[TDM_MAX_RANK]; /* how many dimensions of x after it are merged with it */
+  int8_t merged[TDM_MAX_RANK]; /* number of dimensions of x after it that are merged with it */
   tdm_dim told; /* size of the name that stays open, for an x without elements, whose count does not
                  * determine it; TDM_INFER: unknown */
 } reshape_rule;

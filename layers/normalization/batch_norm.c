@@ -183,7 +183,7 @@ static tdm_status append_gradient_by_statistics(tdm_gradient *gradient) {
                      tdm_append(graph, &batch_norm_operation, name, attributes, operands, 6, NULL));
   }
   const tdm_shape shape = tdm_value_shape(graph, x);
-  const int others[] = {0, 2, 3}; /* all except channels */
+  const int others[] = {0, 2, 3}; /* all dimensions except channels */
   const size_t count = (size_t)shape.rank - 1;
   if (tdm_gradient_wanted(gradient, WEIGHT)) {
     const tdm_value operands[] = {

@@ -146,7 +146,7 @@ static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *na
   int64_t mask;
   if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &mask)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
-  do { /* at least once, also for no dimension */
+  do { /* runs at least once, even for no dimension */
     tdm_reduce_attributes attributes;
     memset(&attributes, 0, sizeof attributes);
     attributes.mask = tdm_reduced_last_groups(mask, shape.rank);

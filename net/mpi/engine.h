@@ -41,7 +41,7 @@ typedef struct mpi_endpoint {
   MPI_Request *requests;    /* (capacity) */
   tdm_net_request **owners; /* (capacity) */
   int *done;                /* (capacity), scratch of poll */
-  MPI_Status *statuses;     /* (capacity), likewise */
+  MPI_Status *statuses;     /* (capacity), scratch of poll */
 } mpi_endpoint;
 _Static_assert(offsetof(mpi_endpoint, base) == 0, "an endpoint is the beginning of the engine's");
 

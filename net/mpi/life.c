@@ -98,7 +98,8 @@ static tdm_status duplicate(mpi_endpoint *endpoint, const tdm_endpoint_options *
   (void)MPI_Comm_rank(endpoint->comm, &endpoint->base.rank);
   (void)MPI_Comm_size(endpoint->comm, &endpoint->base.rank_count);
   int *most = NULL, found = 0;
-  (void)MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found); /* only this one has it */
+  /* only MPI_COMM_WORLD has the attribute */
+  (void)MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
   if (found && *most >= (int)TDM_NET_CHANNELS) return TDM_OK;
   return mpi_refuse(TDM_UNSUPPORTED, message, "tags end at %d", found ? *most : 0);
 }

@@ -97,7 +97,7 @@ tdm_status mpi_poll(tdm_endpoint *base, tdm_net_request **out_settled) {
   if (code != MPI_SUCCESS) (void)MPI_Error_class(code, &class);
   if (class != MPI_SUCCESS && class != MPI_ERR_IN_STATUS)
     return mpi_check(code, "MPI_Testsome", base->message);
-  if (ended <= 0) return TDM_OK; /* none ended, or MPI_UNDEFINED */
+  if (ended <= 0) return TDM_OK; /* no request ended, or MPI_UNDEFINED */
   tdm_net_request **end = out_settled;
   for (int i = 0; i < ended; i++) {
     tdm_net_request *request = endpoint->owners[endpoint->done[i]];

@@ -84,7 +84,7 @@ static double cpu_seconds(void) {
 }
 
 static void measure_idle(void) {
-  usleep(50000); /* whoever spins still parks */
+  usleep(50000); /* time for spinning threads to park */
   const double before_seconds = cpu_seconds();
   const uint64_t begin_ns = tdm_time_ns();
   usleep(4000000);

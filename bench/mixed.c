@@ -12,7 +12,7 @@
 #include "bench/timing.h"
 
 enum { ROUNDS = 5, MOST_RUNS = 64 };
-static const double ROUND_NS = 1e8; /* how long a round of one way lasts, about */
+static const double ROUND_NS = 1e8; /* approximate duration of a round of one variant */
 
 /* ---- Models: bench/peers/mixed.py has the same ---- */
 

@@ -6,8 +6,8 @@
 #include <time.h>
 
 enum { ROUNDS = 41, FEWEST_ROUNDS = 5, COLD_SAMPLES = 101 };
-static const double ROUND_NS = 5e6; /* how long a round of hot calls lasts, about */
-static const double TOTAL_NS = 1e9; /* after so long, no more rounds than the fewest */
+static const double ROUND_NS = 5e6; /* approximate duration of a round of hot calls */
+static const double TOTAL_NS = 1e9; /* duration after which only FEWEST_ROUNDS are completed */
 static const long COLD_PAUSE_NS = 5000000;
 
 void bench_fail(const char *what) {

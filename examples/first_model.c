@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
   const tdm_feed feed = {"ids", fed, false};
   tdm_fetch fetch = {"scores", NULL};
   const bool done = session && tdm_run(session, &feed, 1, &fetch, 1) == TDM_OK;
-  if (!done) fprintf(stderr, "%s\n", tdm_last_message());             /* which layer, and why */
+  if (!done) fprintf(stderr, "%s\n", tdm_last_message()); /* names the layer and the reason */
   const float *values = (const float *)tdm_tensor_data(fetch.tensor); /* (3, 10) */
   for (int i = 0; done && i < 3; i++)
     printf("word %d: %g %g ...\n", (int)batch[i], values[10 * i], values[10 * i + 1]);

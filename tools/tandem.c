@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
   const char *first = argc > 1 ? argv[1] : "";
   const char *second = argc > 2 ? argv[2] : "";
   if (code_of(command_line_begin()) != 0) return 1;
-  tdm_topology_leave_place(); /* before the doctor looks, and ranks inherit it */
+  tdm_topology_leave_place(); /* before the doctor reads the affinity and ranks inherit it */
   for (int i = 0; i < TOOLS; i++) {
     if (!tool_begins(tools[i], first)) continue;
     const char *other = tool_second_word(tools[i]);

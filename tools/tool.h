@@ -16,8 +16,8 @@ typedef struct tool_options {
 extern const option_table tool_table;
 
 typedef struct tool {
-  const char *name;  /* "devices", "bench transfer": one word, or two */
-  const char *about; /* one line */
+  const char *name;  /* one or two words: "devices", "bench transfer" */
+  const char *about; /* one-line description */
   const option_table *table;
   int (*run)(const void *options); /* returns the exit status: 0; 1 failed; 2 misused */
 } tool;

@@ -26,11 +26,11 @@ typedef struct onednn {
 /* An operand of a pass, in the order of its descriptor. */
 typedef struct operand {
   dnnl_memory_desc_t dense;
-  dnnl_memory_desc_t wanted; /* as it is asked for */
+  dnnl_memory_desc_t wanted; /* layout that oneDNN selected */
   float *data;
   int argument;
   bool written;
-  bool packed; /* in every call */
+  bool packed; /* packed in every call */
 } operand;
 
 typedef struct operands {

@@ -23,7 +23,7 @@ typedef struct convolution_sizes {
 typedef enum convolution_pass {
   PASS_FORWARD,
   PASS_INPUT_GRADIENT,
-  PASS_WEIGHT_GRADIENT, /* and the bias' */
+  PASS_WEIGHT_GRADIENT, /* gradients of the weight and the bias */
   PASS_COUNT
 } convolution_pass;
 
@@ -60,9 +60,12 @@ convolution_subject convolution_ours(convolution_pass pass, const convolution_si
 
 /* How oneDNN is given its operands. */
 typedef enum onednn_way {
-  ONEDNN_PLAIN,     /* x and y dense, the weight as it likes and packed in every call */
-  ONEDNN_REORDERED, /* all as it likes, reordered from and to dense in every call */
-  ONEDNN_BLOCKED,   /* all as it likes, no reorders: in the midst of a blocked model */
+  ONEDNN_PLAIN,     /* x and y are dense; oneDNN selects the weight's layout, which is packed in
+                     * every call */
+  ONEDNN_REORDERED, /* oneDNN selects all layouts; tensors are reordered from and to dense in every
+                     * call */
+  ONEDNN_BLOCKED,   /* oneDNN selects all layouts, without reorders, as inside a model with blocked
+                     * layouts */
   ONEDNN_WAYS
 } onednn_way;
 

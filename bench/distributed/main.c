@@ -213,7 +213,7 @@ static void write_trace(const opened_model *model, const char *path, int rank) {
 
 static void idle(const options *asked, bool prints) {
   if (!(asked->idle_seconds > 0)) return;
-  (void)usleep(100000); /* what is awake goes to sleep */
+  (void)usleep(100000); /* time for running threads to go to sleep */
   const double before = used_seconds();
   const uint64_t began_ns = bench_now_ns();
   (void)usleep((useconds_t)(asked->idle_seconds * 1e6));

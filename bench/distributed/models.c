@@ -39,7 +39,8 @@ typedef struct model_kind {
   tdm_dim sizes[MOST_RANK];
   int batch_dimension;
   int64_t classes;
-  bool has_loss; /* each replica has one of its own rows; else of all rows, on cpu:0 */
+  bool has_loss; /* each replica computes the loss of its rows; otherwise cpu:0 computes that of all
+                  * rows */
   description (*describe)(tdm_graph *graph, const model_request *request, tdm_value x, tdm_value y);
 } model_kind;
 

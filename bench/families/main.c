@@ -23,7 +23,7 @@ typedef struct row {
   const char *name;
   tdm_value (*build)(tdm_graph *graph, sizes n);
   sizes full;
-  sizes small; /* for a rehearsal */
+  sizes small; /* sizes for a rehearsal */
   double (*bytes)(sizes n);
   double (*flops)(sizes n);
 } row;

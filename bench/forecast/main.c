@@ -89,7 +89,7 @@ typedef struct group {
   opened_model judged;
   opened_model alone;
   opened_model beside[2];
-  int steps; /* in a block */
+  int steps; /* steps in a block */
 } group;
 
 static void open_group(tdm_context *context, const subject *asked, group *models) {

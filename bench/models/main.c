@@ -21,7 +21,7 @@ typedef struct row {
   model (*make)(tdm_context *context, int64_t rows);
   int64_t rows;
   bool forward_only;
-  bool for_gpus; /* too much for a cpu device, unless asked for by name */
+  bool for_gpus; /* too large for a cpu device; only run there if requested by name */
 } row;
 
 static const row all_rows[] = {

@@ -8,7 +8,8 @@
 enum { WORDS = 1000, WIDTH = 10, CHAIN = 100, IMAGE_SIZE = 28, CLASSES = 10 };
 enum { LSTM_IN = 256, LSTM_HIDDEN = 512, LSTM_STEPS = 128 };
 enum { TABLE_ROWS = 1000000, TABLE_WIDTH = 64, BAG = 26 };
-static const int64_t SPREAD = 2654435761; /* the golden ratio's share of 2^32: ids far apart */
+static const int64_t SPREAD = 2654435761; /* 2^32 / golden ratio, so that consecutive ids are far
+                                           * apart */
 
 const char *model_device = "cpu:0";
 bool model_profiles;

@@ -7,7 +7,7 @@
 
 /* Receives the rows. Names of planning begin with "planning a node" and "with kernels". */
 typedef struct overhead_listener {
-  void (*begins)(void *user, const char *what); /* before each measurement */
+  void (*begins)(void *user, const char *what); /* called before each measurement */
   void (*row)(void *user, const char *name, double ns);
   void *user;
 } overhead_listener;

@@ -18,7 +18,7 @@ typedef struct soak_counts {
 typedef struct soak {
   tdm_context *context;
   tdm_session *trainer;
-  tdm_session *reader; /* on the trainer's store, placed otherwise */
+  tdm_session *reader; /* session with another placement on the trainer's store */
   char path[256];      /* path of a checkpoint that is rewritten */
   soak_counts counts;
 } soak;

@@ -111,8 +111,8 @@ typedef struct piece_job {
   tdm_context *context;
   const buffer *subject;
   uint64_t seed;
-  uint64_t *scratch;  /* a piece: PIECE_BYTES, or all if that is less */
-  uint64_t *expected; /* as many; of comparisons */
+  uint64_t *scratch;  /* (PIECE_BYTES, or fewer if the buffer is smaller): a piece */
+  uint64_t *expected; /* as many bytes; only used to compare */
 } piece_job;
 
 static tdm_status write_piece(const piece_job *job, size_t begin, size_t bytes) {

@@ -16,11 +16,12 @@ typedef enum host_memory {
 const char *host_memory_name(host_memory kind);
 
 typedef struct buffer {
-  tdm_memory memory; /* what is copied; its device is the one it was made for */
-  tdm_memory owned;  /* what holds it; no device with MEMORY_PINNED */
+  tdm_memory memory; /* memory that is copied; its device is the one that the buffer was created
+                      * for */
+  tdm_memory owned;  /* allocation that contains `memory`; has no device for MEMORY_PINNED */
   tdm_staging *staging;
   tdm_device *pinned_for; /* MEMORY_REGISTERED */
-  int node;               /* where the host side lies; -1: not known, or no host side */
+  int node;               /* NUMA node of the host side; -1: unknown, or no host side */
 } buffer;
 
 /* bytes of device's memory. Where device is a cpu device and other is not, of that kind, for copies

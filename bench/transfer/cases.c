@@ -9,7 +9,7 @@
 /* ---- Hops ------------------------------------------------------------------------------------ */
 
 static void add_hop(group *one, tdm_device *from, tdm_device *to, bool counted) {
-  if (one->hop_count == MOST_HOPS) return; /* 64 at once: more devices than machines have */
+  if (one->hop_count == MOST_HOPS) return; /* 64 hops at once exceed the devices of any machine */
   one->hops[one->hop_count++] =
       (hop){.from = from, .to = to, .queue = tdm_direct_queue(from, to), .counted = counted};
 }
@@ -39,8 +39,8 @@ typedef struct pair_shape {
   bool (*is_from)(const case_walk *walk, size_t index);
   bool (*is_to)(const case_walk *walk, size_t index);
   bool same_device; /* pairs (i, i), not the others; only where both are one class */
-  bool same_kind;   /* only pairs of one kind, and not (i, i) */
-  bool backwards;   /* beside it, uncounted, the other direction */
+  bool same_kind;   /* only pairs of different devices of the same kind */
+  bool backwards;   /* adds uncounted copies in the other direction */
   bool writes;
 } pair_shape;
 

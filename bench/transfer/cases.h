@@ -26,9 +26,9 @@ typedef struct case_walk case_walk;
 
 typedef struct transfer_case {
   const char *name;
-  const char *told;   /* what it is, in a line */
-  bool has_host_side; /* one end of every hop is a cpu device's memory, the other is not */
-  bool is_latency;    /* one small copy at a time, in us */
+  const char *told;   /* one-line description */
+  bool has_host_side; /* one end of every hop is memory of a cpu device, and the other is not */
+  bool is_latency;    /* measures one small copy at a time, in us */
   /* Calls visit for each group until it fails. */
   tdm_status (*visit)(const case_walk *walk);
 } transfer_case;

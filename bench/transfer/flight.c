@@ -17,7 +17,7 @@ typedef struct strand {
   tdm_command *commands;
   bool stamps;         /* commands of the queue itself note the times */
   uint32_t last_point; /* position after which timing ends */
-  uint64_t first_ns;   /* when timing began and ended; 0: not yet seen */
+  uint64_t first_ns;   /* times at which timing began and ended; 0: not yet seen */
   uint64_t last_ns;
   uint64_t *stamped[2]; /* attributes of the commands that note them */
 } strand;
@@ -30,12 +30,13 @@ struct copy_flight {
   tdm_context *context;
   const group *group;
   tdm_flight flight;
-  strand strands[MOST_STRANDS]; /* one a program; a held flight's first is cpu:0's queue */
+  strand strands[MOST_STRANDS]; /* one for each program; the first of a held flight is cpu:0's
+                                 * queue */
   tdm_program programs[MOST_STRANDS];
   tdm_submission submissions[MOST_STRANDS];
   uint64_t program_bases[MOST_STRANDS];
   size_t strand_count;
-  tdm_address bases[2 * MOST_HOPS]; /* from and to of each hop */
+  tdm_address bases[2 * MOST_HOPS]; /* source and destination address of each hop */
   uint8_t *failed_ids;
   uint32_t id_count;
   tdm_run_scalars scalars;
@@ -72,7 +73,8 @@ static const tdm_kernel stamp_kernel = {.struct_size = sizeof(tdm_kernel),
 
 static void settled(tdm_flight *flight) {
   copy_flight *mine = flight->user;
-  atomic_store_explicit(&mine->settled, true, memory_order_release); /* mine may be gone now */
+  /* `mine` may be freed after this */
+  atomic_store_explicit(&mine->settled, true, memory_order_release);
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */

@@ -15,11 +15,11 @@ typedef struct transfer_options {
   const char *devices; /* comma lists, checked against what there is; NULL: all */
   const char *cases;
   const char *memories;
-  const char *json_path; /* NULL: not asked for; so with all paths */
+  const char *json_path; /* each path is NULL if not requested */
   const char *csv_path;
   const char *plot_path;
-  bool json;  /* on stdout, instead of tables */
-  bool lists; /* the cases that there are; nothing is measured */
+  bool json;  /* prints JSON on stdout instead of tables */
+  bool lists; /* prints the available cases and measures nothing */
 } transfer_options;
 
 extern const option_table transfer_table;

@@ -15,7 +15,7 @@ typedef struct machine {
   char devices[256]; /* "cpu:0 cpu:1 cuda:0" */
   char gpu[128];     /* name of the first; "": none, or no CUDA in this build */
   int processing_units;
-  char utc[32]; /* when */
+  char utc[32]; /* time of the measurement */
 } machine;
 
 void machine_describe(tdm_context *context, machine *out_machine);

@@ -27,12 +27,12 @@ typedef struct transfer_measuring {
   double current_ns; /* weight of the case in progress */
   double told_ns;    /* total_ns when the last case was counted */
   int part_count;
-  int part; /* under way, from 1 on */
+  int part; /* number of the current part, from 1 */
   int case_count;
   int case_index;
-  size_t saved_count; /* records that are in the files */
-  uint64_t saved_ns;  /* when they were written, */
-  uint64_t save_ns;   /* and how long that took */
+  size_t saved_count; /* number of records in the files */
+  uint64_t saved_ns;  /* time at which the files were written */
+  uint64_t save_ns;   /* duration of writing the files */
 } transfer_measuring;
 
 /* ---- What was asked for ---------------------------------------------------------------------- */

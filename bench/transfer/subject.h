@@ -11,7 +11,7 @@ enum { SUBJECT_FEEDS = 2 };
 typedef struct subject {
   tdm_context *context; /* borrowed */
   tdm_session *session;
-  void *state; /* its kind's own */
+  void *state; /* state that is private to the subject's kind */
   /* Feeds of a batch; their tensors are the caller's. On failure none is left. */
   tdm_status (*make_feeds)(const struct subject *self, int64_t batch, tdm_feed *out_feeds);
   void (*close)(struct subject *self); /* accepts half-opened ones */

@@ -13,7 +13,7 @@ enum { WORD_LENGTH = 8, MOST_ARGUMENTS = 2 * MOST_LISTS + 2 };
 
 typedef struct main_model {
   options given;
-  char place[64]; /* where an accelerator is named */
+  char place[64]; /* the option --place that moves nodes to an accelerator */
   word_set *words;
   model made;
 } main_model;

@@ -31,7 +31,7 @@ struct tdm_worker {
   _Alignas(64) _Atomic bool taken; /* a thread executes its queues */
   _Atomic uint32_t attended;       /* waiting threads that execute the queues */
   _Atomic uint64_t lately_ns;      /* average time of recent waits, weighted to the latest */
-  bool timed; /* its own thread polls the queues at a due time; accessed between take() and give() */
+  bool timed; /* its own thread polls them at a due time; accessed between take() and give() */
 };
 
 /* Executes one turn of each queue. Returns false if nothing could be done. */

@@ -23,7 +23,7 @@ typedef struct primary_attributes {
 #define MARGIN_ABSENT 0.1
 #define ABSENT_WEIGHT 0.5
 typedef struct margin_attributes {
-  int64_t rows; /* that the sum is divided by; 0: as many as there are */
+  int64_t rows; /* divisor of the sum; 0: the number of rows */
 } margin_attributes;
 
 /* ---- Tables: kernels of one dtype ------------------------------------------------------------ */

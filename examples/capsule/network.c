@@ -19,7 +19,7 @@ tdm_value capsule_network_describe(tdm_graph *graph, const capsule_network_sizes
   x = tdm_conv2d(graph, "primary", x, sizes->types * PRIMARY_SIZE, sizes->kernel, sizes->kernel,
                  &halves);
   tdm_scope_pop(graph);
-  if (!parallel) tdm_place(graph, "cpu:0"); /* their kernels are written for what a CPU executes */
+  if (!parallel) tdm_place(graph, "cpu:0"); /* the capsules' kernels only run on a CPU */
   tdm_scope_push(graph, "capsules");
   x = capsule_primary(graph, "primary", x, PRIMARY_SIZE); /* (batch, below, 8) */
   x = capsule_routing(graph, "routing", x, sizes->classes, CLASS_SIZE, ITERATIONS);

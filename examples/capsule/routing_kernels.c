@@ -173,7 +173,7 @@ static void unroute_iteration(const routing_sizes *n, const real *image_votes, c
       mean += coupling[j] * d_coupling[j];
       add_scaled(d_votes + i * width + j * n->size, coupling[j], d_s + j * n->size, n->size);
     }
-    if (t == 0) continue; /* its agreement is 0, whatever the votes */
+    if (t == 0) continue; /* its agreement is 0 for all votes */
     for (int64_t j = 0; j < n->above; j++) {
       const int64_t at = j * n->size;
       const real d_agreement = coupling[j] * (d_coupling[j] - mean);

@@ -80,7 +80,7 @@ typedef struct program {
   tdm_context *context;
   text read;
   text_parts parts;
-  tdm_tensor *zeros[2]; /* what is remembered at first: [0] by a batch, [1] by one row */
+  tdm_tensor *zeros[2]; /* initial state: [0] of a batch, [1] of one row */
   tdm_graph *graph;
   tdm_session *session;
 } program;

@@ -25,7 +25,7 @@ typedef struct program {
   tdm_context *context;
   tdm_dataset *sets[2]; /* [training] */
   tdm_loader *loaders[2];
-  const char *accelerator; /* NULL: devices are as asked for */
+  const char *accelerator; /* name of the accelerator; NULL: the options select the devices */
   tdm_graph *graph;
   tdm_session *session;
   confusion counted;

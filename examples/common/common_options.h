@@ -7,12 +7,13 @@
 
 typedef struct common_options {
   const char *place;     /* a device map; NULL: as the example describes it */
-  const char *parallel;  /* devices of the part that is wrapped; NULL: it is not */
-  const char *load_path; /* NULL: not asked for; so with all paths */
+  const char *parallel;  /* devices that the parallel part is replicated on; NULL: it is not
+                          * replicated */
+  const char *load_path; /* NULL: not requested; likewise for all paths */
   const char *save_path;
   const char *resume_path;     /* a checkpoint from which training continues */
-  const char *checkpoint_path; /* written after every epoch, and as checkpoint_steps say */
-  const char *log_path;        /* what training comes to, which `tandem curves` reads */
+  const char *checkpoint_path; /* written after every epoch and every checkpoint_steps steps */
+  const char *log_path;        /* file of losses and scores, which `tandem curves` reads */
   const char *plan_path;       /* JSON, which `tandem plan` reads */
   const char *dot_path;
   const char *report_path;
@@ -22,7 +23,7 @@ typedef struct common_options {
   int64_t checkpoint_steps; /* steps between additional checkpoints; 0: none */
   int64_t batch_size;
   int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
-  int64_t seed;          /* not negative */
+  int64_t seed;          /* seed, at least 0 */
   double learning_rate;  /* learning rate of the first step; falls to 0 at the last */
   int rank;              /* rank in its job, set by program_open; 0 without a job */
   int rank_count;

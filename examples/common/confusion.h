@@ -9,7 +9,7 @@ enum { MOST_CLASSES = 32 };
 typedef struct confusion {
   int64_t class_count;                        /* set by the example, as is the next */
   int class_field;                            /* index of a batch's field, int64 (rows) */
-  int64_t counts[MOST_CLASSES][MOST_CLASSES]; /* [the item's class][the model's answer] */
+  int64_t counts[MOST_CLASSES][MOST_CLASSES]; /* [class of the item][class of the model's output] */
 } confusion;
 
 /* Returns a judge of scores float32 (rows, classes); counted is borrowed. */

@@ -19,7 +19,7 @@ static tdm_status fail(const char *path) {
 static void keep_lines(FILE *from, FILE *to, int64_t step) {
   char line[LINE_BYTES];
   for (bool is_heading = true; fgets(line, sizeof line, from); is_heading = false) {
-    if (!strchr(line, '\n')) return; /* what was killed on its way */
+    if (!strchr(line, '\n')) return; /* an incomplete line of a program that was stopped */
     if (is_heading || strtoll(line, NULL, 10) <= step) fputs(line, to);
   }
 }

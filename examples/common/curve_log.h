@@ -9,7 +9,7 @@
 #include "examples/common/learner.h"
 
 typedef struct curve_log {
-  FILE *stream; /* NULL: none was asked for, and nothing below does anything */
+  FILE *stream; /* NULL: no log was requested, and the functions below do nothing */
   const char *path;
   int64_t row_units;
   int64_t every;     /* steps from line to line */

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { INTERRUPTED_EXIT_CODE = 130 }; /* as shells report it: 128 + SIGINT */
+enum { INTERRUPTED_EXIT_CODE = 130 }; /* 128 + SIGINT, as in a shell */
 
 /* From here on the first SIGINT is kept for interrupt_came, until interrupt_leave. Where it was
  * ignored (a job in the background of a script) it stays so. */

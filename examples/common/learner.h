@@ -8,7 +8,7 @@
 /* Computes a score of the results on held-out data. */
 typedef struct judge {
   const char *score_name;    /* "test accuracy" */
-  void (*begin)(void *user); /* before the first batch */
+  void (*begin)(void *user); /* called before the first batch; NULL: nothing is */
   /* Counts the model's output for the batch. */
   tdm_status (*count)(void *user, const batch *asked, const tdm_tensor *answers);
   double (*score)(const void *user);
@@ -35,9 +35,9 @@ typedef struct learner {
   const char *const *inputs; /* field i of a batch is fed as inputs[i] */
   size_t input_count;
   size_t question_count; /* number of inputs that an evaluation feeds, from the first */
-  const char *answer;    /* the output that is judged */
-  const char *unit;      /* what a row is, of `row_units` of these: "words" */
-  int64_t row_units;     /* 0: 1 */
+  const char *answer;    /* name of the output that is compared with the target */
+  const char *unit;      /* name of a row, or of `row_units` of them: "words" */
+  int64_t row_units;     /* units of a row; 0: 1 */
   judge judging;
   const carried *carries;
   size_t carry_count;

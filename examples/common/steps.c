@@ -54,7 +54,7 @@ tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, in
   status = tdm_submit(all->session, true, feeds, feed_count, NULL, 0, on_step, place);
   if (status == TDM_OK) return TDM_OK;
   pthread_mutex_lock(&all->lock);
-  place->rows = 0; /* it never began */
+  place->rows = 0; /* the step never began */
   pthread_mutex_unlock(&all->lock);
   return status;
 }

@@ -13,7 +13,7 @@ typedef struct program {
   options given;
   tdm_context *context;
   tdm_tensor_list *saved; /* the file of --load */
-  word_set *saved_words;  /* its tables */
+  word_set *saved_words;  /* tables of words in that file */
   word_set *words;        /* words of the lists; NULL if the program only classifies words */
   model made;
 } program;

@@ -10,7 +10,7 @@ typedef struct model {
   word_set *words;      /* borrowed */
   tdm_graph *graph;
   tdm_session *session;
-  const char *accelerator; /* where the recurrent part lives; NULL: elsewhere, as asked for */
+  const char *accelerator; /* device of the recurrent part; NULL: the options select it */
 } model;
 
 /* Names of the inputs and outputs of a run. */

@@ -10,12 +10,12 @@ enum { MAX_LANGUAGES = 32, MAX_LANGUAGE_NAME = 64 };
 
 typedef struct options {
   common_options common;
-  word_list lists[MAX_LANGUAGES]; /* one a language */
+  word_list lists[MAX_LANGUAGES]; /* one list for each language */
   size_t list_count;
   char names[MAX_LANGUAGES][MAX_LANGUAGE_NAME]; /* names of languages given by --words */
   char **predict;                               /* words to ask about (predict_count) */
   int predict_count;
-  const char *dump_path;      /* NULL: not asked for */
+  const char *dump_path;      /* NULL: not requested */
   int64_t words_per_language; /* 0: all */
 } options;
 

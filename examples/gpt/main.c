@@ -27,7 +27,7 @@ typedef struct options {
   int64_t layers;
   int64_t characters; /* number of characters to read from the beginning of the text; 0: all */
   int64_t sample;     /* characters to write at the end, in each stream */
-  int64_t texts;      /* that a stream writes */
+  int64_t texts;      /* number of texts that a stream writes */
   int64_t streams;
   double temperature;
   bool anew;
@@ -141,7 +141,8 @@ static tdm_status open_model(program *self, const char *accelerator) {
   tdm_session_options wanted =
       session_options_for(&given->common, describe(self, accelerator), &adam);
   wanted.batch_dimension = "batch";
-  wanted.deterministic = true; /* so the same text is written whatever is kept */
+  wanted.deterministic = true; /* so that the text does not depend on which keys and values are
+                                * kept */
   self->session = tdm_session_create(self->graph, &wanted);
   if (!self->session || !given->common.load_path) return check_made(self->session);
   return text_load(&self->read, self->session, given->common.load_path);

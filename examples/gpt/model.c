@@ -7,7 +7,7 @@
 typedef struct gpt {
   tdm_graph *graph;
   const gpt_sizes *sizes;
-  int64_t texts;    /* that it writes; 0: it learns */
+  int64_t texts;    /* number of texts that it writes; 0: it trains */
   tdm_value rows;   /* rows of the new characters in the cache of keys and values, (texts n) */
   tdm_value hidden; /* bool (n, window): keys after each position, which are masked */
 } gpt;

@@ -9,8 +9,8 @@
 
 typedef struct writer {
   tdm_context *context;
-  tdm_sequence *sequence; /* NULL: all is read anew */
-  tdm_session *session;   /* then */
+  tdm_sequence *sequence; /* NULL: the whole text is read again for every character */
+  tdm_session *session;   /* session for that case */
   const gpt_wish *wish;
   int64_t *ids;   /* (texts, window): what is looked back on */
   int64_t count;  /* number of ids in each text */

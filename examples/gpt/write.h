@@ -13,9 +13,9 @@
 #define GPT_LOSS "loss"
 
 typedef struct gpt_wish {
-  const text *like; /* whose characters it writes */
+  const text *like; /* text whose characters are used */
   int64_t window;   /* window of the model */
-  int64_t texts;    /* that are written at once, in the same runs */
+  int64_t texts;    /* number of texts that are written in the same runs */
   const char *prompt;
   int64_t count;      /* number of characters to write, in each */
   double temperature; /* scores are divided by it: below 1 likelier, above 1 wilder */

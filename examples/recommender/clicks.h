@@ -11,7 +11,7 @@
 
 #include <tandem/tandem.h>
 
-enum { DENSE = 13 }; /* as in Criteo's logs */
+enum { DENSE = 13 }; /* number of dense features in Criteo's logs */
 
 typedef struct clicks {
   uint64_t seed;

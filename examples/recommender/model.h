@@ -6,7 +6,10 @@
 
 #include <tandem/tandem.h>
 
-enum { MOST_TABLES = 63 }; /* with the dense vector, as many as one concatenation takes */
+enum {
+  MOST_TABLES = 63
+}; /* these tables and the dense vector are the inputs of one
+    * concatenation */
 
 typedef struct recommender_sizes {
   int64_t tables;     /* 1 to MOST_TABLES */

@@ -8,7 +8,7 @@
 typedef struct question {
   struct question *next;
   tdm_tensor *ids; /* int64 (length, 1) */
-  uint64_t number; /* in the order asked */
+  uint64_t number; /* position in the order of requests */
   void *user;
   char word[];
 } question;

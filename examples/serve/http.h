@@ -27,9 +27,9 @@ typedef struct http_options {
   uv_loop_t *loop;
   const char *address;  /* "127.0.0.1" */
   int port;             /* 0: any that is free */
-  int connection_limit; /* more are answered 503 */
-  uint64_t
-      timeout_ms; /* for a request to arrive whole, for an answer to be taken, and to be idle */
+  int connection_limit; /* maximum number of connections; others get status 503 */
+  uint64_t timeout_ms; /* limit in ms for receiving a request, for sending a response, and for being
+                        * idle */
   /* Has http_answer called once for the connection, now or later. */
   void (*handle)(void *user, http_connection *connection, const http_request *request);
   /* Called for every response with its status, and the time since its request was complete; 0 if it

@@ -177,7 +177,8 @@ static int on_message_begin(http_parser *parser) {
   connection->host_count = 0;
   connection->expected_bytes = 0;
   connection->continues = false;
-  (void)uv_timer_again(&connection->timer); /* from here on for all of it, however it trickles */
+  (void)uv_timer_again(&connection->timer); /* one limit for the rest of the request, however slowly
+                                             * it arrives */
   return 0;
 }
 
@@ -265,7 +266,8 @@ static int on_headers_complete(http_parser *parser) {
 
 static int on_body(http_parser *parser, const char *at, size_t bytes) {
   http_connection *connection = parser->data;
-  if (connection->body_bytes + bytes > HTTP_MAX_BODY) { /* in chunks, which have no total length */
+  /* a body in chunks, which has no total length in its header */
+  if (connection->body_bytes + bytes > HTTP_MAX_BODY) {
     connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
     return -1;
   }
@@ -279,7 +281,7 @@ static int on_message_complete(http_parser *parser) {
   connection->complete = true;
   connection->continues = false; /* the body is there already */
   connection->ends = http_should_keep_alive(parser) == 0 || parser->upgrade;
-  http_parser_pause(parser, 1); /* what is pipelined waits for the answer */
+  http_parser_pause(parser, 1); /* pipelined requests wait for the response */
   return 0;
 }
 
@@ -386,7 +388,7 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
   if (!busy) advance(connection);
   if (connection->consumed < connection->input_bytes &&
       connection->input_bytes == sizeof connection->input)
-    stop_reading(connection); /* there is no room */
+    stop_reading(connection); /* the input buffer is full */
 }
 
 static void on_timeout(uv_timer_t *timer) {
@@ -395,7 +397,8 @@ static void on_timeout(uv_timer_t *timer) {
     refuse(connection, HTTP_STATUS_REQUEST_TIMEOUT);
     return;
   }
-  http_connection_close(connection); /* idle, or it does not take its answer */
+  http_connection_close(connection); /* the connection was idle, or its client did not read the
+                                      * response */
 }
 
 static void begin_reading(http_connection *connection) {

@@ -8,10 +8,12 @@ struct http_server {
   http_options given;
   uv_tcp_t listener;
   int port;
-  http_connection *connections; /* all that are open, or in hand though their client has gone */
+  http_connection *connections; /* open connections, and closed ones whose request is still being
+                                 * handled */
   int connection_count;
-  http_connection *spare; /* for who knocks where memory is short; NULL: it is in use */
-  bool has_knocked;       /* somebody whom there was not even that for */
+  http_connection *spare; /* reserve for a client that connects while memory is exhausted; NULL: in
+                           * use */
+  bool has_knocked;       /* a client was refused because the reserve was in use */
   bool listening;
   bool stopping;
   void (*stopped)(void *user);
@@ -43,13 +45,13 @@ struct http_connection {
   int host_count; /* fields named Host */
   int refusal;    /* the status for which we stopped the parser; 0: we did not */
   bool begun;     /* part of a request has arrived */
-  bool complete;  /* all of it */
-  bool handling;  /* it is answered later, or just now */
-  bool sending;   /* an answer is on its way */
-  bool ends;      /* nothing more is answered after this */
+  bool complete;  /* the whole request has arrived */
+  bool handling;  /* the request is being handled, now or later */
+  bool sending;   /* a response is being sent */
+  bool ends;      /* the connection is closed after this response */
   bool reading;
-  bool draining;  /* what still comes is thrown away */
-  bool closing;   /* its handles are being closed */
+  bool draining;  /* further input is discarded */
+  bool closing;   /* the handles are being closed */
   bool advancing; /* inside advance: do not enter again */
   int open_handles;
   uint64_t complete_ns;

@@ -12,7 +12,7 @@ typedef struct lesson {
   word_set *words;
   model made;
   tdm_tensor_list *saved;  /* the file of --load */
-  tdm_tensor_list *learnt; /* in this context */
+  tdm_tensor_list *learnt; /* list of trained tensors in this context */
 } lesson;
 
 static tdm_status start_from_file(lesson *self, const options *given) {

@@ -14,9 +14,9 @@
 
 enum {
   MOST_WORDS = 4096,
-  MOST_BYTES = 64,     /* most bytes of a word */
-  ANSWER_BYTES = 1024, /* most bytes of an answer's body */
-  MOST_PROBLEMS = 5,   /* printed one by one */
+  MOST_BYTES = 64,     /* maximum bytes of a word */
+  ANSWER_BYTES = 1024, /* maximum bytes of a response's body */
+  MOST_PROBLEMS = 5,   /* maximum number of problems that are printed separately */
 };
 /* Rows of a batch change each other only by rounding. */
 static const double TOLERANCE = 0.001;

@@ -294,7 +294,7 @@ static void close_signals(program *self) {
 }
 
 static void close_all(program *self) {
-  if (!self->ended) end_loop(self); /* it never came to serve */
+  if (!self->ended) end_loop(self); /* an error occurred before serving began */
   if (self->has_loop) (void)uv_run(&self->loop, UV_RUN_DEFAULT);
   tdm_session_release(self->session);
   model_release(&self->made);

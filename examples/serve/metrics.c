@@ -42,7 +42,7 @@ double metrics_quantile_seconds(const metrics *counted, double share) {
 
 typedef struct page {
   char *out;
-  size_t left; /* with the zero at its end */
+  size_t left; /* remaining bytes, including the terminating zero */
 } page;
 
 static __attribute__((format(printf, 2, 3))) void add(page *to, const char *format, ...) {

@@ -10,8 +10,8 @@ enum { LEAST_CHARACTERS = 3, MOST_LISTS = 1024 };
 typedef struct pool_word {
   const char *text; /* folded, in UTF-8, terminated by a zero */
   uint64_t hash;
-  int32_t length; /* in characters */
-  int32_t list;   /* -1: in several */
+  int32_t length; /* length in characters */
+  int32_t list;   /* index of its list; -1: it is in several */
 } pool_word;
 
 typedef struct word_pool {

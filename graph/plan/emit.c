@@ -410,8 +410,7 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   }
   if (tdm_ir_is_all_reduce(node)) return emit_all_reduce(state, node, command);
   if (tdm_ir_is_share(node)) {
-    command->kind = TDM_COMMAND_NOTHING; /* the node is on a described device, which executes
-                                          * nothing */
+    command->kind = TDM_COMMAND_NOTHING; /* described devices execute nothing */
     return TDM_OK;
   }
   program->splits |= node->prepared->answer.splits;

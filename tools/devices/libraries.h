@@ -6,9 +6,9 @@
 
 typedef struct library {
   const char *name;
-  const char *use; /* what for */
+  const char *use; /* purpose of the library */
   bool found;
-  const char *detail; /* its version or where it is; else why it is not there */
+  const char *detail; /* version or location of the library; if it was not found, the reason */
 } library;
 
 /* Calls the function for each. Some libraries are opened to check that they exist. */

@@ -11,8 +11,8 @@
 
 typedef struct drawer {
   const char *program;  /* "dot" */
-  const char *argument; /* NULL: it takes none */
-  const char *missing;  /* what to do where it is not in PATH */
+  const char *argument; /* argument of the drawer; NULL: none */
+  const char *missing;  /* advice if it is not in PATH */
 } drawer;
 
 extern const drawer dot_drawer;     /* reads a graph, writes SVG to stdout */
@@ -28,7 +28,7 @@ tdm_status draw(const drawer *by, const char *option, FILE *input);
 
 /* A script for gnuplot that makes one file, which gets its name once it is whole. */
 typedef struct plot_script {
-  FILE *stream; /* to write to, once it is begun */
+  FILE *stream; /* stream of the script; NULL: not begun */
   const char *option;
   char path[4096];
   char partial[4096 + 16];

@@ -15,8 +15,8 @@ typedef struct model_request {
   int64_t batch;
   bool profile;
   tdm_collective collective;
-  int devices;     /* paper:0 on, that the layers of "gpt-7b" are placed over; 0: 1 */
-  int alike_ranks; /* that the plan is one of (tdm_session_options); 0: none */
+  int devices; /* devices paper:0, paper:1, ... that the layers of "gpt-7b" are placed on; 0: 1 */
+  int alike_ranks; /* number of equal ranks of the plan (tdm_session_options); 0: none */
 } model_request;
 
 typedef struct opened_model {

@@ -13,7 +13,7 @@
 typedef struct options {
   tool_options common;
   const char *path;
-  const char *tensor; /* whose elements are printed; NULL: none */
+  const char *tensor; /* tensor whose elements are printed; NULL: none */
   bool json;
 } options;
 

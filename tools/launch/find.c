@@ -66,7 +66,7 @@ static bool find_launcher(mpi_name name, char path[PATH_MAX]) {
 bool find_plugin(const char *name, const char *variable, char folder[PATH_MAX]) {
   char path[TDM_PLUGIN_PATH];
   bool found = tdm_plugin_find(name, variable, path);
-  if (!found) { /* a tool that was built, tools/tandem, and net/ beside that */
+  if (!found) { /* a tool in a build folder: tools/tandem, with net/ next to tools/ */
     char own[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length <= 0) return false;

@@ -172,11 +172,11 @@ static void add_openmpi(const launch_options *options, words *line) {
     words_add(line, "--map-by");
     words_addf(line, "slot:PE=%ld", share);
   }
-  words_add(line, "--bind-to"); /* by itself it would give each rank one core */
+  words_add(line, "--bind-to"); /* Open MPI's default would give each rank one core */
   words_add(line, share > 0 ? "core" : "none");
   for (char **variable = environ; *variable; variable++) {
     if (strncmp(*variable, "TANDEM_", strlen("TANDEM_")) != 0) continue;
-    words_add(line, "-x"); /* to other machines, too */
+    words_add(line, "-x"); /* passes the variable to other machines */
     words_addf(line, "%.*s", (int)strcspn(*variable, "="), *variable);
   }
 }
@@ -280,7 +280,8 @@ static int launch(const launch_options *options) {
   if (!choose_mpi(options, by_slurm ? srun : NULL, &name, &found)) return FAILED;
   set_environment(options, name, &found, by_slurm);
   const char *launcher = by_slurm ? srun : found.launcher;
-  words_add(&line, strrchr(launcher, '/') + 1); /* by a path Open MPI would take it for a prefix */
+  words_add(&line, strrchr(launcher, '/') + 1); /* Open MPI would take a path for its installation
+                                                 * prefix */
   if (by_slurm)
     add_slurm(options, name, &line);
   else if (name == OPENMPI)

@@ -8,7 +8,7 @@
 enum { WORD_BYTES = 4096 };
 
 typedef struct words {
-  char **items; /* (count + 1), the last NULL; NULL: none yet */
+  char **items; /* (count + 1): words, then NULL; NULL: there are none yet */
   int count;
   int capacity;
   bool overflows; /* a word was left out, or memory was short */

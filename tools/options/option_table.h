@@ -22,7 +22,7 @@ typedef enum option_kind {
 
 typedef struct option {
   const char *name;  /* "--epochs" */
-  const char *value; /* what follows it, as help calls it; NULL: nothing does */
+  const char *value; /* name of the option's value in the help; NULL: it takes none */
   const char *help;  /* a legal default that is not empty is printed after it; NULL: another
                         spelling, which help does not list */
   option_kind kind;

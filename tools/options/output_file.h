@@ -10,7 +10,7 @@
 
 typedef struct output_file {
   const char *option;
-  char path[PATH_MAX]; /* where a symbolic link leads */
+  char path[PATH_MAX]; /* path with symbolic links resolved */
   char partial[PATH_MAX + 16];
   FILE *stream;
 } output_file;

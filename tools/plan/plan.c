@@ -57,7 +57,7 @@ static const option_table table = {
 typedef struct tally {
   uint32_t kernels;
   uint32_t updates;
-  uint32_t transfers; /* that arrive there */
+  uint32_t transfers; /* number of transfers to the device */
   uint64_t bytes;
   double measured_ns;
 } tally;

@@ -10,8 +10,9 @@
 typedef struct progress {
   bool visible;
   bool is_weighed;   /* weights of unequal parts are counted; no rate is shown */
-  uint64_t drawn_ns; /* when it was drawn last */
-  uint64_t began_ns; /* when what is shown began, with began_done done; 0: with the next */
+  uint64_t drawn_ns; /* time of the last drawing */
+  uint64_t began_ns; /* time at which the shown part began, when began_done were done; 0: the next
+                      * call sets it */
   int64_t began_done;
 } progress;
 

@@ -13,8 +13,7 @@
 #include "data/safetensors/safetensors.h"
 
 #define TDM_SAFETENSORS_INDEX ".safetensors.index.json"
-#define TDM_SAFETENSORS_PART_BYTES                                                                 \
-  INT64_C(5000000000) /* Hugging Face's default */
+#define TDM_SAFETENSORS_PART_BYTES INT64_C(5000000000) /* Hugging Face's default */
 
 /* Returns true if it is the path of an index. */
 bool tdm_safetensors_is_index(const char *path);

@@ -78,14 +78,14 @@ typedef struct tdm_node_part {
 typedef struct tdm_node_transfer {
   uint32_t consumer; /* first node that requires the copy; 0: the caller */
   uint8_t hop;       /* index in its route, from 0 */
-  bool pushed;       /* on the compute queue of the source device */
+  bool pushed;       /* executed on the compute queue of the source device */
 } tdm_node_transfer;
 
 /* Properties of a node of a sum over devices. */
 typedef struct tdm_node_sum {
   uint8_t collective; /* additions: tdm_collective; 0: none */
   uint8_t bucket;     /* additions: index of the device's bucket that receives */
-  bool beside;        /* on the device's queue for sums, if it has one */
+  bool beside;        /* executed on the device's queue for sums, if it has one */
 } tdm_node_sum;
 
 typedef struct tdm_ir_node {
@@ -112,8 +112,8 @@ typedef struct tdm_ir_node {
   uint8_t role;           /* tdm_node_role */
   uint8_t update_group;   /* selects the learning rate (graph/describe/update_groups.h) */
   bool joined : 1;        /* a concatenation whose inputs are in its output's memory: no step */
-  bool later_replica : 1; /* not in the first replica of some parallel region */
-  bool evaluates : 1;     /* in an evaluation scope: same computation in training */
+  bool later_replica : 1; /* not in a region's first replica */
+  bool evaluates : 1;     /* in an evaluation scope: computes the same in training */
   uint8_t sum_role : 3;   /* tdm_sum_role */
 } tdm_ir_node;
 
@@ -299,7 +299,7 @@ typedef struct tdm_stable_array {
 
 #define TDM_SHARED_SPECS 64
 
-/* What only the graph of a user has: the names, ties and scopes of its description. */
+/* State that only a user's graph has: the names, ties and scopes of its description. */
 typedef struct tdm_described {
   _Atomic uint32_t references;
   _Atomic bool frozen; /* set by threads that create sessions of it */
@@ -314,7 +314,7 @@ typedef struct tdm_described {
   int scope_depth;
 } tdm_described;
 
-/* What only the graph of a plan has: its results, the copies and rows that runs refresh, and its
+/* State that only a plan's graph has: its results, the copies and rows that runs refresh, and its
  * kernels. */
 typedef struct tdm_planned {
   TDM_ARRAY(tdm_graph_delivery)
@@ -326,7 +326,7 @@ typedef struct tdm_planned {
   TDM_ARRAY(tdm_prepared *) prepared; /* kernels of its nodes; released by deinit */
 } tdm_planned;
 
-/* What both kinds of graphs have. */
+/* State of a user's graph and of a plan's graph. */
 struct tdm_graph {
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
@@ -345,7 +345,7 @@ struct tdm_graph {
   TDM_ARRAY(tdm_parallel_region) parallel_regions; /* parallel regions, starting at index 1 */
   tdm_map nameless;                 /* scope's prefix to number of nodes without a name */
   tdm_map streams;                  /* path to number of random operations with it */
-  const struct tdm_insertion *lent; /* where tdm_append inserts while a rule runs */
+  const struct tdm_insertion *lent; /* where tdm_append inserts while a rule runs; NULL otherwise */
   const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of the records without a flaw */
   const tdm_spec *specs[TDM_SHARED_SPECS];       /* by hash: the latest of each */
   tdm_status status;                             /* the first error */

@@ -15,7 +15,7 @@ typedef struct tdm_insertion {
   tdm_ir_node *before; /* inserted directly before this node; NULL: last */
   const char *name;    /* path of the node that it belongs to; outlives the graph */
   int16_t device;      /* index of the device, or TDM_NO_DEVICE */
-  uint16_t wanted;     /* as in tdm_ir_node, like the following */
+  uint16_t wanted;     /* this and the next fields: see tdm_ir_node */
   tdm_node_part part;
   uint8_t role;
   uint8_t update_group;

@@ -36,7 +36,7 @@ typedef struct tdm_storage_plan {
   uint64_t within;     /* offset of a part in the whole, in bytes */
   uint32_t whole;      /* 1 + the storage that contains this part; 0: not a part */
   uint32_t part_count; /* number of the following storages that are its parts */
-  uint32_t arena;      /* for ARENA: the index of a device's arena */
+  uint32_t arena;      /* ARENA: index of the arena's device */
   uint8_t kind;        /* tdm_place_kind */
 } tdm_storage_plan;
 

@@ -157,27 +157,12 @@ tdm_value tdm_accuracy(tdm_graph *graph, const char *name, tdm_value scores, tdm
   return tdm_mean(graph, name, tdm_cast(graph, name, right, TDM_FLOAT32), NULL, 0, false);
 }
 
-/* ---- Running sums ---------------------------------------------------------------------------- */
+/* ---- Products, sums of exponentials, and running ones -----------------------------------------
+ */
 
 static tdm_status append_cumsum_gradient(tdm_gradient *gradient);
 
-static const tdm_operation cumsum_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_CUMSUM,
-    .attribute_bytes = sizeof(tdm_dimension_attributes),
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .output_count = 1,
-    .infer = tdm_infer_floating_like_first,
-    .gradient = append_cumsum_gradient,
-    .chunk = chunk_along,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
-};
-
-/* ---- Products -------------------------------------------------------------------------------- */
-
-static tdm_status infer_prod(tdm_infer *infer) {
+static tdm_status infer_reduced(tdm_infer *infer) {
   const tdm_dimension_attributes *attributes = infer->attributes;
   TDM_TRY(tdm_expect_floating(infer, 0, "x"));
   TDM_TRY(tdm_expect_rank(infer, 0, "x", (int)attributes->dimension + 1, TDM_MAX_RANK));
@@ -185,65 +170,6 @@ static tdm_status infer_prod(tdm_infer *infer) {
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
   return TDM_OK;
 }
-
-static const tdm_operation prod_gradient = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_PROD_GRADIENT,
-    .attribute_bytes = sizeof(tdm_dimension_attributes),
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .output_count = 1,
-    .infer = tdm_infer_like_second,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_GIVEN,
-};
-
-static const tdm_operation prod_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_PROD,
-    .attribute_bytes = sizeof(tdm_dimension_attributes),
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .output_count = 1,
-    .infer = infer_prod,
-    .gradient_operation = &prod_gradient,
-    .gradient_reads = TDM_READS_X,
-    .chunk = chunk_along,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
-};
-
-/* ---- Running products, and logarithms of sums of exponentials -------------------------------- */
-
-/* An operation along a dimension with a result like x, and its gradient from d_y, x and y. */
-#define RUNNING(function, title)                                                                   \
-  static const tdm_operation function##_gradient = {                                               \
-      .struct_size = sizeof(tdm_operation),                                                        \
-      .name = title##_GRADIENT,                                                                    \
-      .attribute_bytes = sizeof(tdm_dimension_attributes),                                         \
-      .min_inputs = 3,                                                                             \
-      .max_inputs = 3,                                                                             \
-      .output_count = 1,                                                                           \
-      .infer = tdm_infer_like_first,                                                               \
-      .work = tdm_work_streams,                                                                    \
-      .precision = TDM_PRECISION_GIVEN,                                                            \
-  };                                                                                               \
-  static const tdm_operation function##_operation = {                                              \
-      .struct_size = sizeof(tdm_operation),                                                        \
-      .name = title,                                                                               \
-      .attribute_bytes = sizeof(tdm_dimension_attributes),                                         \
-      .min_inputs = 1,                                                                             \
-      .max_inputs = 1,                                                                             \
-      .output_count = 1,                                                                           \
-      .infer = tdm_infer_floating_like_first,                                                      \
-      .gradient_operation = &function##_gradient,                                                  \
-      .gradient_reads = TDM_READS_X | TDM_READS_Y,                                                 \
-      .chunk = chunk_along,                                                                        \
-      .work = tdm_work_streams,                                                                    \
-      .precision = TDM_PRECISION_FLOAT32,                                                          \
-  };
-RUNNING(cumprod, TDM_OP_CUMPROD)
-RUNNING(logcumsumexp, TDM_OP_LOGCUMSUMEXP)
 
 /* d_x = d_y e^(x - y): each element's share of the sum. */
 static tdm_status append_logsumexp_gradient(tdm_gradient *gradient) {
@@ -257,19 +183,42 @@ static tdm_status append_logsumexp_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-static const tdm_operation logsumexp_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_LOGSUMEXP,
-    .attribute_bytes = sizeof(tdm_dimension_attributes),
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .output_count = 1,
-    .infer = infer_prod,
-    .gradient = append_logsumexp_gradient,
-    .chunk = chunk_along,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
-};
+/* The record of a function of x along a dimension; what gives its gradient follows. */
+#define ALONG(function, infer_rule, ...)                                                           \
+  static const tdm_operation function##_operation = {                                              \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = #function,                                                                           \
+      .attribute_bytes = sizeof(tdm_dimension_attributes),                                         \
+      .min_inputs = 1,                                                                             \
+      .max_inputs = 1,                                                                             \
+      .output_count = 1,                                                                           \
+      .infer = (infer_rule),                                                                       \
+      .chunk = chunk_along,                                                                        \
+      .work = tdm_work_streams,                                                                    \
+      .precision = TDM_PRECISION_FLOAT32,                                                          \
+      __VA_ARGS__,                                                                                 \
+  };
+/* The same with a kernel FUNCTION_gradient, which has d_y and further inputs. */
+#define ALONG_WITH_KERNEL(function, infer_rule, inputs, gradient_infer, reads)                     \
+  static const tdm_operation function##_gradient = {                                               \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = #function "_gradient",                                                               \
+      .attribute_bytes = sizeof(tdm_dimension_attributes),                                         \
+      .min_inputs = (inputs),                                                                      \
+      .max_inputs = (inputs),                                                                      \
+      .output_count = 1,                                                                           \
+      .infer = (gradient_infer),                                                                   \
+      .work = tdm_work_streams,                                                                    \
+      .precision = TDM_PRECISION_GIVEN,                                                            \
+  };                                                                                               \
+  ALONG(function, infer_rule, .gradient_operation = &function##_gradient, .gradient_reads = (reads))
+ALONG(cumsum, tdm_infer_floating_like_first, .gradient = append_cumsum_gradient)
+ALONG(logsumexp, infer_reduced, .gradient = append_logsumexp_gradient)
+ALONG_WITH_KERNEL(prod, infer_reduced, 2, tdm_infer_like_second, TDM_READS_X)
+ALONG_WITH_KERNEL(cumprod, tdm_infer_floating_like_first, 3, tdm_infer_like_first,
+                  TDM_READS_X | TDM_READS_Y)
+ALONG_WITH_KERNEL(logcumsumexp, tdm_infer_floating_like_first, 3, tdm_infer_like_first,
+                  TDM_READS_X | TDM_READS_Y)
 
 TDM_RECORDS(dimension,
             {.operation = &extreme_operation,

@@ -48,6 +48,7 @@ static size_t insert_device(int16_t *devices, size_t count, int16_t device) {
 
 size_t tdm_exchange_group(const tdm_graph *graph, int16_t *out_devices) {
   size_t count = 0;
+  if (tdm_context_rank_count(graph->context) == 1) return 0;
   TDM_EACH_NODE(graph, node) {
     if (!tdm_ir_is_exchange(graph, node)) continue;
     count = insert_device(out_devices, count, tdm_ir_value_at(graph, node->inputs[0])->device);

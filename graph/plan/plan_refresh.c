@@ -96,6 +96,7 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
   plan->row_copies = tdm_region_take(
       &plan->region, (graph->planned->row_conditions.count + 1) * sizeof *plan->row_copies, "plan");
   if (!plan->refreshes || !plan->moved || !plan->row_copies) return TDM_OUT_OF_MEMORY;
+  if (plan->condition_count == 0) return TDM_OK;
   note_sources(plan);
   note_updated(plan);
   note_passing(plan);

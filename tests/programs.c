@@ -1,5 +1,5 @@
-/* Runs the test programs of one executable, each as a process of its own, so that none is affected
- * by another; or only the program that the first word names. Invariant: all programs of this shard
+/* Runs the test programs of one executable, each as a separate process, so that none is affected by
+ * another; or only the program that the first word names. Invariant: all programs of this shard
  * have run, and failures are printed at the end. */
 #include "tests/programs.h"
 

@@ -1,4 +1,5 @@
-/* The share that a process has in a test which Bazel runs as several at once (shard_count). */
+/* The share of a process in a test that Bazel runs as several concurrent processes
+ * (shard_count). */
 #ifndef TANDEM_TESTS_SHARDS_H
 #define TANDEM_TESTS_SHARDS_H
 

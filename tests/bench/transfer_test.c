@@ -97,7 +97,8 @@ static size_t count_of(json_t *measurements, const char *name, const char *memor
   return count;
 }
 
-/* Three sizes of each pair, in each memory; what runs at once counts every pair too. */
+/* Checks that each pair is measured at three sizes in each kind of memory, and that concurrent
+ * cases count every pair. */
 static void check_counts(json_t *measurements) {
   static const struct {
     const char *name;

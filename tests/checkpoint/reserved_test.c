@@ -1,5 +1,5 @@
-/* Names that are a checkpoint's own: nothing of a model can have one, so whatever saves also loads.
- */
+/* Reserved names of checkpoints. Models cannot use them, so every model that can be saved can be
+ * loaded. */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"

@@ -112,7 +112,7 @@ static void rules_change_names(void **unused) {
   tdm_session_release(trained);
 }
 
-/* Everything that does not fit is reported at once, and nothing changes. */
+/* Checks that one error reports all misfits and that no value changes. */
 static void all_misfits_are_told(void **unused) {
   (void)unused;
   static const char *const texts[] = {

@@ -158,7 +158,8 @@ static void run_closing(tdm_loop_task *base) {
   tdm_loop_close(task->record->loop, count_closed, task->record);
 }
 
-/* The ending thread rings after it is seen, so each repetition has a record of its own. */
+/* Each repetition uses a separate record, because the ending thread rings after the test has seen
+ * it. */
 static void own_loop_closes_from_its_own_thread(void **state) {
   (void)state;
   enum { REPEATS = 50 };

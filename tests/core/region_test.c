@@ -54,8 +54,8 @@ static void pieces_are_zero_aligned_and_apart(void **state) {
   assert_int_equal(tdm_faulty_allocator_outstanding_bytes(*state), 0);
 }
 
-/* Only a large piece has a block of its own that is not zeroed; small pieces share zeroed blocks.
- */
+/* Checks that only a large piece has a separate block, which is not zeroed. Small pieces share
+ * zeroed blocks. */
 static void room_is_aligned_and_apart(void **state) {
   const tdm_allocator allocator = tdm_faulty_allocator_view(*state);
   tdm_region region;

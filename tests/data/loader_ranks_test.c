@@ -1,5 +1,5 @@
-/* Loaders of a job for the devices of a parallel region: each rank reads the items of its own rows
- * and no other, and trains as on whole batches. */
+/* Loaders of a job for the devices of a parallel region. Each rank reads only the items of its own
+ * rows, and trains as with whole batches. */
 #include "tests/graph/job.h"
 #include "tests/options.h"
 
@@ -130,7 +130,7 @@ static void ranks_read_their_own_rows_and_train_as_on_whole_batches(void **state
                &(variety){.devices = every, .replicas = 3, .shares = true});
 }
 
-/* ---- What stands in rows of others ----------------------------------------------------------- */
+/* ---- Contents of other ranks' rows ----------------------------------------------------------- */
 
 static tdm_status look(job_rank *rank) {
   source from = {0};

@@ -214,7 +214,7 @@ static void release_small(void *user, void *memory, size_t bytes) {
   free(memory);
 }
 
-/* The call fails at once: its time must not grow with the number of batches. */
+/* Checks that the call fails immediately: its time must not grow with the number of batches. */
 static void a_dataset_beyond_memory_is_refused(void **state) {
   (void)state;
   const tdm_allocator allocator = {.allocate = allocate_small, .release = release_small};

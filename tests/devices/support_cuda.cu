@@ -1,5 +1,5 @@
 /* The tests' kernels for a GPU: every element of out becomes 31 * out + sum of the inputs +
- * attribute, at once or after a pause. */
+ * attribute, immediately or after a pause. */
 #include "tests/devices/support_cuda.h"
 
 #include "devices/kernels/cuda/kernel.h"

@@ -1,5 +1,5 @@
-/* char_lm on a text of one repeated sentence, which it learns by heart, also over two devices. It
- * generates the sentence, and does so again after a load. Invalid options are refused by name. */
+/* char_lm trained on a text of one repeated sentence until it reproduces it, also over two devices.
+ * It generates the sentence again after a load. Invalid options are refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* distributed_model on emulated GPUs, with a few words: it learns as on the CPU, and every transfer
- * is pinned or staged. The program as it is built here reports why a requested GPU is missing. */
+/* distributed_model on emulated GPUs, with a few words. It trains as on the CPU, and every transfer
+ * is pinned or staged. The program in this build reports why a requested GPU is missing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -115,7 +115,7 @@ static void answers_after_training(void **state) {
   outcome_free(&ended);
 }
 
-/* Blanks out what depends on the clock: the number before " words/s", whatever its length. */
+/* Removes the number before " words/s", which depends on the clock. */
 static void cut_speeds(char *output) {
   for (char *at = output; (at = strstr(at, " words/s")) != NULL; at++) {
     char *number = at;
@@ -195,7 +195,8 @@ static void moves_nothing_on_one_device(void **state) {
                  (const char *const[]){"edges     0 transfers, 0 B", NULL});
 }
 
-/* The recurrent part over two devices learns as well; the file is the same model's. */
+/* Checks that the recurrent part also trains over two devices, and that the file is the same
+ * model's. */
 static void trains_over_several_devices(void **state) {
   (void)state;
   outcome ended;

@@ -1,5 +1,5 @@
-/* fashion_cnn on a part of the real data: it continues from its saved state on other devices, and
- * refuses illegal options by name. learning_test checks that it learns. */
+/* fashion_cnn on a part of the real data. It continues from its saved state on other devices, and
+ * refuses illegal options by name. learning_test checks that its loss falls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* gpt on a text of one repeated sentence: it learns it, also over two devices. With kept keys and
- * values it writes the text that it writes when it computes its whole window again, also past the
- * end of the window. Illegal options are refused by name. */
+/* gpt trained on a text of one repeated sentence, also over two devices. With cached keys and
+ * values it writes the same text as without, also past the end of the window. Illegal options are
+ * refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

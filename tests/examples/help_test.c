@@ -23,7 +23,7 @@ static void every_program_helps(void **state) {
     outcome ended = program_run_as(line);
     if (ended.exit_code != 0)
       fail_msg("%s ended with %d:\n%s", line, ended.exit_code, ended.output);
-    /* Some text of its own, and none of the program's usual output. */
+    /* Requires a text of 40 characters and none of the program's usual output. */
     if (strlen(ended.output) < 40 || strstr(ended.output, "accuracy "))
       fail_msg("%s is no help:\n%s", line, ended.output);
     outcome_free(&ended);

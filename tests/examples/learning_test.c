@@ -1,5 +1,5 @@
-/* Examples that train, on a little of their data: placed on one device, over two, wrapped over two,
- * and in micro-batches they learn, and about equally well. */
+/* Examples trained on a part of their data: on one device, on two, replicated on two, and in
+ * micro-batches. Their scores must improve, and be about equal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@ typedef struct outcome {
 
 /* Runs it with arguments, as a shell reads them. */
 outcome program_run(const char *arguments);
-/* Runs a line of shell in its place, whatever program_use has set. */
+/* Runs a shell command instead of the program that program_use has set. */
 outcome program_run_as(const char *line);
 void outcome_free(outcome *ended);
 /* Runs it; it must end with exit_code and print each of the texts (the last is NULL). */

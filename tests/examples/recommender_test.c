@@ -1,4 +1,4 @@
-/* recommender on a few small tables: it learns in the same way on other devices, wrapped and in
+/* recommender on a few small tables. It trains in the same way on other devices, replicated and in
  * micro-batches, continues from its saved state, and refuses illegal options by name. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -31,14 +31,14 @@ int await_server(char *out_line, int size);
 
 int connect_client(void);
 void send_bytes(int client, const char *bytes, size_t count);
-/* Reads until `answers` responses have arrived, or to the end if that is 0. Returns the number of
- * responses. out has ANSWER_BYTES, here and below. */
+/* Reads until `answers` responses have arrived, or until the end of the connection if `answers` is
+ * 0. Returns the number of responses. out has ANSWER_BYTES, here and below. */
 int read_answers(int client, char *out, int answers);
 int status_of(const char *answer);
-/* Sends the bytes on a connection of their own, and reads one answer: its status. */
+/* Sends the bytes on a new connection and reads one response. Returns its status. */
 int ask_bytes(const char *bytes, size_t count, char *out);
 int post(const char *word, char *out);
-/* A word is answered rightly. */
+/* Checks that the server classifies a word correctly. */
 void assert_serves(void);
 /* Returns a number on the metrics page. */
 double metric(const char *name);

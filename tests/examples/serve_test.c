@@ -57,7 +57,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Responses ------------------------------------------------------------------------------- */
 
 static void tells_what_the_example_tells(void **state) {
   (void)state;
@@ -196,7 +196,7 @@ static void the_page_is_answered_whole(void **state) {
   assert_string_equal(answer + strlen(answer) - strlen(end), end);
 }
 
-/* Many at once, by clients that take their time: every byte comes, in its place. */
+/* Checks that many slow clients, which read concurrently, each receive every byte in order. */
 static void the_page_comes_as_it_is_taken(void **state) {
   (void)state;
   static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";

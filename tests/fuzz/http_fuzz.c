@@ -1,5 +1,5 @@
-/* The HTTP server of examples/serve on a double of libuv: the input is what clients and the loop
- * do. Invariant: every request that is handed on is answered once, now or later; in the end all
+/* The HTTP server of examples/serve on a test double of libuv: the input is the actions of clients
+ * and of the loop. Invariant: every handled request gets one response, now or later; in the end all
  * connections are freed and the server has stopped. */
 #include <string.h>
 

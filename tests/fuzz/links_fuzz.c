@@ -1,6 +1,6 @@
-/* Files of calibrated links. The separator stands for the machine's own key, so that inputs are of
- * this machine wherever they are replayed. Invariant: accepted links predict a finite time, 0 or
- * more, for every copy; refused files change nothing. */
+/* Files of calibrated links. The separator is replaced by this machine's key, so that inputs are
+ * valid on every machine. Invariant: accepted links predict a finite time, 0 or more, for every
+ * copy; refused files change nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

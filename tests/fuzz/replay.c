@@ -1,5 +1,5 @@
-/* Runs a fuzz target over its corpus, in builds that know no libFuzzer: each file named, and each
- * in the folders named. Invariant: fails where it found no file. */
+/* Runs a fuzz target over its corpus in builds without libFuzzer: each given file, and each file in
+ * the given folders. Invariant: fails if it found no file. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int replay_file(const char *path) {
   uint8_t *room = malloc(MOST_BYTES);
   const size_t size = room ? fread(room, 1, MOST_BYTES, file) : 0;
   (void)fclose(file);
-  /* A block of its own, so that a sanitizer sees a read past the end. */
+  /* A separate block, so that a sanitizer detects a read past the end. */
   uint8_t *exact = malloc(size ? size : 1);
   if (room && exact) {
     memcpy(exact, room, size);

@@ -1,5 +1,5 @@
-/* Jobs of several ranks in one process: each rank is a context with a thread of its own, connected
- * by simnet. Invariant: a rank that fails reports it in its result, and the others can end. */
+/* Jobs of several ranks in one process. Each rank is a context with a separate thread, connected by
+ * simnet. Invariant: a rank that fails reports it in its result, and the others can end. */
 #ifndef TANDEM_TESTS_GRAPH_JOB_H
 #define TANDEM_TESTS_GRAPH_JOB_H
 
@@ -41,7 +41,7 @@ typedef struct job_options {
 /* Runs body on every rank and waits for all of them. ranks (rank_count) receives the result of
  * each. */
 void job_run(const job_options *options, job_body body, job_rank *ranks);
-/* Runs the job likewise, and fails the test unless all ranks succeed. */
+/* Runs the job and fails the test unless all ranks succeed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks);
 
 /* ---- Training ------------------------------------------------------------------------------ */
@@ -57,8 +57,8 @@ typedef struct job_model {
   bool any_order; /* sums need not be in the order of replicas */
 } job_model;
 
-/* Creates a session of the model, deterministic unless any order will do; takes over the reference
- * to graph. model NULL: one that does not train. */
+/* Creates a session of the model, deterministic unless the order of sums is irrelevant. Takes
+ * ownership of the reference to graph. model NULL: the session does not train. */
 tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model);
 /* A job's body whose user is a job_model: 20 steps; the loss of the last and the hash. */
 tdm_status job_train(job_rank *rank);

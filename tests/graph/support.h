@@ -33,8 +33,8 @@ tdm_graph *zigzag_graph(tdm_context *context, const char *first, const char *sec
 tdm_graph *tied_graph(tdm_context *context, const char *first, const char *second,
                       tdm_value *out_loss);
 
-/* Creates a session that trains graph's loss with optimizer; takes over the reference to graph. Any
- * of options' other fields are kept; NULL: none. Fails the test when it is refused. */
+/* Creates a session that trains graph's loss with optimizer. Takes ownership of the reference to
+ * graph. Other fields of options are kept; NULL: defaults. Fails the test if it is refused. */
 tdm_session *train_session(tdm_graph *graph, tdm_value loss, tdm_optimizer optimizer,
                            const tdm_session_options *options);
 /* Creates one without a loss, the same way. */

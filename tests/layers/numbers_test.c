@@ -1,7 +1,7 @@
-/* Numbers and dtypes. A comparison with a number is exact, whatever numbers the dtype can
- * represent. A fill, a pad, a range or a tensor with a number that its dtype cannot represent is
- * refused; the message has number, dtype and range. Expected results are those of long double,
- * which represents every double and every int64. */
+/* Numbers and dtypes. A comparison with a number is exact, even if the dtype cannot represent it. A
+ * fill, a pad, a range or a tensor with a number that its dtype cannot represent is refused; the
+ * message has number, dtype and range. Expected results are those of long double, which represents
+ * every double and every int64. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -148,7 +148,8 @@ static void training_is_the_same_to_rounding(void **state) {
   }
 }
 
-/* Gradients are then summed over ids, whatever else is fetched or placed on another device. */
+/* Checks that gradients are then summed over ids, whatever values are fetched or placed on another
+ * device. */
 static void deterministic_training_has_the_bits_of_work_on_rows(void **state) {
   fixture of;
   set_up_with(*state, false, true, &of);
@@ -188,7 +189,8 @@ static void few_ids_are_not_worth_it(void **state) {
   tear_down(&of);
 }
 
-/* The result of the table is wider than the rows of all ids, and has memory of its own size. */
+/* Checks that the result for the table, which is wider than the rows of all ids, has separate
+ * memory of its size. */
 static void wide_rows_have_room(void **state) {
   enum { WIDE = 700 };
   tdm_context *context = *state;

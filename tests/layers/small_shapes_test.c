@@ -178,8 +178,7 @@ static void what_is_repeated_never_is_empty(void **state) {
   }
 }
 
-/* As often as another value has it, which has no row when it runs; a size of 0 is one that is
- * asked for. */
+/* Checks expansion to a size of 0: the size of another value without rows, and a requested 0. */
 static void nothing_may_be_repeated_to(void **state) {
   tdm_graph *graph = tdm_graph_create(*state);
   const tdm_shape shape = tdm_shape_of(2, 0, 3);

@@ -66,7 +66,8 @@ static bool test_names(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* Exchanges messages of that size between all pairs at once; each of 3 ranks has 4 transfers. */
+/* Exchanges messages of that size between all pairs concurrently; each of 3 ranks has 4
+ * transfers. */
 static bool exchange(tdm_endpoint *endpoint, size_t size) {
   enum { MOST = 16 };
   static const uint32_t channels[] = {0, TDM_NET_CHANNELS - 1};

@@ -52,7 +52,7 @@ void *start_rank(void *one);
 void start_all(job *of);
 /* Waits until rank `of` has received that its peer's first queue has passed the command. */
 void wait_progress(tdm_control *of, int peer, uint64_t command);
-/* Waits until the rank has learned of a failure. */
+/* Waits until the rank has detected a failure. */
 tdm_control_failure wait_failure(tdm_control *control);
 
 /* ---- Ranks that the test plays ---- */
@@ -62,10 +62,10 @@ typedef struct played {
   control_addresses addresses[MOST];
 } played;
 
-/* Plays the part that the engine carries, of all ranks that the test plays at once: those with a
- * port, at which they can be reached. */
+/* Plays the engine's exchange for all simulated ranks; a rank is reachable at its port unless that
+ * is 0. */
 played play(job *of, const uint16_t ports[MOST]);
-/* Creates a socket with a port of its own, without a listener. */
+/* Creates a socket with a new port, without a listener. */
 int open_port(uint16_t *out_port);
 /* Opens a connection to the port. */
 int knock(uint16_t port);

@@ -1,5 +1,5 @@
-/* Silence of ranks: who is suspected and logged, who is lost, by which limit; and that beats go out
- * whatever the rank's own program holds: its locks, its allocator, its cores. */
+/* Silence of ranks: which ranks are suspected and logged, which are lost, by which limit. Beats are
+ * sent even while the rank's program holds its locks, its allocator or its cores. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <dirent.h>
 #include <sched.h>
@@ -54,7 +54,8 @@ static void log_to(job *made, lines *of) {
 
 /* ---- Suspected and lost ---- */
 
-/* Each of the others logs one warning that names the rank, and one line when it is heard again. */
+/* Checks that each other rank logs one warning that names the rank, and one line when it is heard
+ * again. */
 static void test_a_silent_rank_is_suspected(void **state) {
   (void)state;
   static lines logs[MOST];

@@ -85,8 +85,7 @@ static void test_parting_from_who_is_lost(void **state) {
   close_net(&made);
 }
 
-/* ---- Transfers that stand still ---------------------------------------------------------------
- */
+/* ---- Stalled transfers ----------------------------------------------------------------------- */
 
 enum { LIMIT_MS = 3000 };
 
@@ -138,14 +137,14 @@ static void test_stalls(void **state) {
   wait_posted(zero, 1, TDM_CONTROL_SENDS, 1, true);
   receive.clock.looked_ns = 0;
   assert_int_equal(stalls_after(zero, &receive), LIMIT_MS + 10);
-  /* The next is not met by the one before; large ones may take longer. */
+  /* The peer has not posted the next transfer; large ones may take longer. */
   tdm_control_transfer next = post(zero, 1, TDM_CONTROL_RECEIVES, 1000000);
   assert_int_equal(stalls_after(zero, &next), 0);
   (void)post(one, 0, TDM_CONTROL_SENDS, 1000000);
   wait_posted(zero, 1, TDM_CONTROL_SENDS, 2, true);
   next.clock.looked_ns = 0;
   assert_int_equal(stalls_after(zero, &next), LIMIT_MS + 2000 + 10);
-  /* Collectives are met by all. */
+  /* All ranks have posted the collective. */
   tdm_control_transfer sum = post(zero, -1, TDM_CONTROL_COLLECTIVES, 0);
   (void)post(one, -1, TDM_CONTROL_COLLECTIVES, 0);
   wait_posted(zero, 1, TDM_CONTROL_COLLECTIVES, 1, true);
@@ -161,7 +160,7 @@ static void test_stalls(void **state) {
   close_net(&made);
 }
 
-/* Looks a hundred times at real times 10 ms apart, by a clock that begins now. */
+/* Returns the stalled time after a hundred checks 10 ms apart, with a clock that begins now. */
 static uint64_t clock_after_a_second(tdm_control *of, tdm_control_transfer *transfer) {
   transfer->clock = (tdm_control_clock){0};
   const uint64_t now_ns = tdm_time_ns();

@@ -54,7 +54,7 @@ static void test_late(void **state) {
   expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
 }
 
-/* Requests of a rank that has waited in vain stay its own. */
+/* Checks that requests of a rank whose wait timed out do not access memory that it has released. */
 static void test_unnamed(void **state) {
   const launcher *of = *state;
   require(of);
@@ -63,7 +63,8 @@ static void test_unnamed(void **state) {
   expect("rank 0: what was given back is untouched", 1);
 }
 
-/* Ranks use the smallest eager limit of all ranks, and a message of that size is sent at once. */
+/* Checks that ranks use the smallest eager limit of all ranks, and that a message of that size is
+ * sent without a handshake. */
 static void test_limit(void **state) {
   const launcher *of = *state;
   char argument[600];
@@ -97,7 +98,8 @@ static bool lose_once(const launcher *of, const char *program, const char *how, 
   return found >= lines;
 }
 
-/* MPICH's launcher ends everybody, one time in ten, though it was asked not to: then again. */
+/* Repeats the run if MPICH's launcher ended all ranks, which it does one time in ten although it
+ * was requested not to. */
 static void lose(const launcher *of, const char *program, const char *how, size_t lines) {
   enum { MOST_TRIES = 10 };
   require(of);
@@ -184,7 +186,7 @@ static void expect_some(const char *part) {
   if (!strstr(output, part)) fail_msg("expected: %s\n%s", part, output);
 }
 
-/* Lines of the log of ranks 0 and 2: rank 1 has not been heard of, and is heard again. */
+/* Checks the log of ranks 0 and 2: rank 1 was not heard, and is heard again. */
 static void expect_suspected(int rank) {
   char line[64];
   (void)snprintf(line, sizeof(line), "rank %d: rank 1 (host ", rank);
@@ -238,7 +240,8 @@ static void test_models(void **state) {
   }
 }
 
-/* Links between processes: measured, the same on both ranks, and known to the next job. */
+/* Checks links between processes: they are measured, equal on both ranks, and used by the next
+ * job. */
 static void test_links(void **state) {
   const launcher *of = *state;
   char path[512], argument[600], costs[64];

@@ -103,7 +103,7 @@ static uint64_t arrival_order(uint64_t seed) {
   return order;
 }
 
-/* Delays are milliseconds apart, and posting takes microseconds. */
+/* Checks reordering with delays that are milliseconds apart, while posting takes microseconds. */
 static void test_reordered_by_the_seed(void **state) {
   (void)state;
   uint64_t orders[3];
@@ -218,7 +218,7 @@ static void test_stopped_and_cut_off(void **state) {
   close_job(&opened);
 }
 
-/* Nothing arrives before it is released, and then at once: no poll is needed. */
+/* Checks that nothing arrives before it is released, and then immediately: no poll is required. */
 static void test_held_back(void **state) {
   (void)state;
   job opened = open_job((tdm_simnet_options){0});

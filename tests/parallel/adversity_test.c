@@ -1,6 +1,6 @@
-/* Wrapped models in adversity: devices that pause when they like, batches smaller than their
- * number, empty ones, sizes that change from step to step, replicas that fail, rows that disagree.
- * Invariant: whatever is not refused gives the bits of the same chunks on one device. */
+/* Replicated models under adverse conditions: devices that pause at random, batches smaller than
+ * their number, empty batches, sizes that change between steps, failing replicas, inconsistent
+ * rows. Invariant: a model that is not refused gives the bits of the same chunks on one device. */
 #include <stdio.h>
 
 #include "tests/options.h"

@@ -91,7 +91,7 @@ static void bad_gathers_are_refused(void **unused) {
   tdm_tensor_release(integers);
 }
 
-/* Gathering moves elements, whatever their dtype is. */
+/* Checks that gathering copies elements of any dtype. */
 static void halves_are_gathered(void **unused) {
   (void)unused;
   const uint16_t given[2][2] = {{0x3c00, 0x4000}, {0x4200, 0x7e01}};

@@ -153,7 +153,7 @@ static void assert_chunk(tdm_tensor *chunk, int64_t columns, int dimension, int6
   tdm_tensor_release(here);
 }
 
-/* Scatters and gathers again, from every home; wanted: the sizes. */
+/* Scatters and gathers from every home; wanted: the expected sizes. */
 static void expect_scatter(int64_t rows, int64_t columns, int dimension, const int64_t *sizes,
                            size_t count, const int64_t *wanted) {
   const int along = dimension < 0 ? dimension + 2 : dimension;

@@ -9,7 +9,7 @@
 
 #define BOTH FIRST "," SECOND
 
-/* ---- Scatter and gather: the gradient of a sum is ones, wherever the parts went ---- */
+/* ---- Scatter and gather: the gradient of a sum is ones on every device of the parts ---- */
 
 /* Adds a parameter of zeros through tanh, whose slope there is 1. After one step of sgd with rate
  * 1/2 it is minus half the gradient of the later layers. */
@@ -18,7 +18,8 @@ static tdm_value zeros(tdm_graph *graph, const char *name, tdm_shape shape) {
   return tdm_tanh(graph, name, tdm_parameter(graph, name, TDM_FLOAT32, shape, &initializer));
 }
 
-/* Learns the sum of squares of value - ones: its gradient at value 0 is -2. */
+/* Creates a session that minimizes the sum of squares of value - ones, whose gradient at value 0 is
+ * -2. */
 static tdm_session *step_session(tdm_graph *graph, tdm_value value, tdm_value ones) {
   const tdm_loss_options sum = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   const tdm_value loss = tdm_mse_with(graph, "loss", value, ones, &sum);

@@ -10,7 +10,7 @@
 
 #define BOTH FIRST "," SECOND
 
-/* ---- parallel_apply: scopes on devices of their own ---- */
+/* ---- parallel_apply: scopes on separate devices ---- */
 
 /* places NULL: none. */
 static tdm_session *apply_session(const char *const *places) {
@@ -96,8 +96,8 @@ enum { PARTS = 2 };
 static const char *part_places[PARTS + 1]; /* devices of the parts, and of the whole; NULL: none */
 static int part_dimension;
 
-/* Scatters, scales one half by a layer of its own on its device, and gathers. Layers before and
- * after have parameters, so that gradients through both show in them. */
+/* Scatters, scales one half by a separate layer on its device, and gathers. Layers before and after
+ * have parameters, so that their gradients depend on both halves. */
 static tdm_value build_halves(tdm_graph *graph, tdm_value x) {
   tdm_value halves[PARTS];
   const tdm_dim sizes[PARTS] = {6, 2};

@@ -85,8 +85,8 @@ static void data_parallel_device_args(void **unused) {
   }
 }
 
-/* PyTorch refuses a module that is not on the first device. Here parameters have a home, wherever
- * that is, and replicas read copies. */
+/* PyTorch refuses a module that is not on the first device. Here parameters have a home on any
+ * device, and replicas read copies. */
 static void data_parallel_model_device(void **unused) {
   (void)unused;
   const test_model model = linear_model();
@@ -146,8 +146,9 @@ static void data_parallel_rnn(void **unused) {
   assert_like_plain(&model, BOTH, "cpu:0");
 }
 
-/* Two inputs that are cut along dimensions of their own, and one that every replica reads whole;
- * three outputs: PyTorch's nested and keyword arguments are values by name here. */
+/* Creates a model with two inputs that are cut along different dimensions, one that every
+ * replica reads whole, and three outputs. PyTorch's nested and keyword arguments are values by
+ * name here. */
 static tdm_session *inputs_session(const char *devices) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_dim batch = TDM_DIM("batch");

@@ -127,7 +127,7 @@ static void statistics_are_those_of_the_first_replica(void **unused) {
   tdm_session_release(wrapped);
 }
 
-/* ---- Modules of their own, each on its device ------------------------------------------------ */
+/* ---- Separate modules, each on its device ---------------------------------------------------- */
 
 static tdm_value build_scaled(tdm_graph *graph, void *user, tdm_value input) {
   return tdm_mul_scalar(graph, "scaled", input, *(const double *)user);

@@ -20,11 +20,11 @@ tdm_tensor *draw_on(const char *device, tdm_shape shape, uint64_t seed);
 tdm_tensor *draw(tdm_shape shape, uint64_t seed);
 /* 0, 1, 2, ... of dtype on device. */
 tdm_tensor *count_on(const char *device, tdm_dtype dtype, tdm_shape shape);
-/* Returns the tensor on cpu:0; takes over the reference. */
+/* Returns the tensor on cpu:0. Takes ownership of the reference. */
 tdm_tensor *to_host(tdm_tensor *tensor);
 
 void assert_on(const tdm_tensor *tensor, const char *device);
-/* Same dtype, shape and bits, wherever they lie. */
+/* Checks that dtype, shape and bits are equal, on any devices. */
 void assert_equal_tensors(tdm_tensor *a, tdm_tensor *b);
 /* Float tensors of one shape: max|a-b| <= tolerance max|b|. */
 void assert_near_tensor(tdm_tensor *a, tdm_tensor *b, double tolerance);

@@ -1,5 +1,5 @@
-/* Every public function is called without its arguments: none crashes, each failure has a message
- * of its own, and no missing object is used. */
+/* Calls every public function without its arguments: none crashes, each failure has a specific
+ * message, and no missing object is used. */
 #include "tests/options.h"
 #include "tests/public/null_calls.h"
 

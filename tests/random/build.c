@@ -1,5 +1,5 @@
 /* Describes a random model to the library: one call of a layer or function for each node, in a
- * scope of its own by which wraps name it. */
+ * separate scope that parallel regions refer to. */
 #include <stdio.h>
 #include <string.h>
 

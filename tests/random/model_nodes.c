@@ -365,7 +365,8 @@ void real_node_draw(draw *stream, random_model *it) {
   if (bends) *it = before;
 }
 
-/* Gradients as values, and concatenations of them with one another and with all other values. */
+/* Draws nodes that use gradients as values, and concatenations of them with each other and with all
+ * other values. */
 static void gradients_node_draw(draw *stream, random_model *it) {
   if (draw_one_in(stream, 2))
     (void)wider_gradient_draw(stream, it);

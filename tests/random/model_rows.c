@@ -21,7 +21,7 @@ static int pick_any(draw *stream, const random_model *it, int x) {
   return batch >= 0 && draw_one_in(stream, 2) ? batch : draw_below(stream, it->values[x].rank);
 }
 
-/* Returns true for models that tear few rows, so that more of them can be divided. */
+/* Returns true for models that split few rows, so that more of them can be divided. */
 static bool keeps_rows(const random_model *it) {
   return it->seed % 2;
 }

@@ -21,7 +21,7 @@ typedef struct rows_tally {
   int64_t compared, refused, wild, cut;
 } rows_tally;
 
-/* The views of the trial: the first is uncut. Each has a store of its own. */
+/* The views of the trial, of which the first is not cut. Each has a separate store. */
 typedef struct rows_trial {
   running it;
   trial of;

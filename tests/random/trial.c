@@ -1,5 +1,5 @@
-/* Draws trials, and executes them action by action. Invariant: whatever goes wrong, all that was
- * made is given back. */
+/* Draws trials and executes them action by action. Invariant: everything is released after any
+ * failure. */
 #include "tests/random/trial.h"
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ static void share_shards(trial *it, uint64_t seed) {
   }
 }
 
-/* Views that share a store wrap the same, so that they want the same pieces of it. */
+/* Gives views that share a store the same parallel regions, so that they require the same pieces of
+ * it. */
 static void share_wraps(trial *it) {
   it->views[0].node_count = it->model.node_count;
   for (int i = 1; i < it->view_count; i++) {

@@ -14,7 +14,7 @@ static void close_all(running *it) {
   }
 }
 
-/* A store of nothing in place of the one that there was. */
+/* Replaces the store by an empty one. */
 static bool begin_anew(running *it) {
   close_all(it);
   tdm_store_release(it->store);

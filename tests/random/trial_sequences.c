@@ -1,5 +1,5 @@
-/* Runs of several sequences of one session, in turn: each begins with what its last one has kept,
- * whatever the others do. */
+/* Runs of several sequences of one session, in turn: each begins with the state of its own previous
+ * run, independent of the other sequences. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static const extent *extent_of(const sequences *all, int k) {
   return &model->values[model->nodes[all->nodes[k]].first_value];
 }
 
-/* The value that the run leaves in its place; -1: it stays. A NODE_KEEP replaces the whole value,
- * whatever rows are written. */
+/* Returns the value that the run stores as kept value k; -1: unchanged. A NODE_KEEP replaces the
+ * whole value, even if only some rows are written. */
 static int kept_after(const sequences *all, int k, uint64_t needed) {
   const random_model *model = &all->it->trial->model;
   int after = -1;

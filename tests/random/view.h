@@ -80,8 +80,8 @@ void build_shard(tdm_graph *graph, const random_view *it, const random_machine *
 /* Lets the layer of node `index` have the parameters of those before it. */
 void build_ties(tdm_graph *graph, const random_model *of, int index);
 
-/* The groups of parameters that sessions have, frozen ones first. Lives as long as the session is
- * being made. */
+/* The groups of parameters that sessions have, frozen ones first. Must outlive the creation of the
+ * session. */
 enum { GROUP_TEXT = MOST_PARAMETERS * sizeof(((random_parameter *)0)->name) };
 typedef struct view_groups {
   tdm_optimizer optimizers[MOST_GROUPS];

@@ -52,7 +52,7 @@ void shards_draw(random_view *it, const random_model *of, const random_machine *
     random_shard *made = &it->shards[it->shard_count];
     *made =
         (random_shard){.by_tables = draw_one_in(&stream, 3), .is_first = draw_one_in(&stream, 2)};
-    /* Each shard is a matrix of its own to Adafactor, by layers/optimizers.h. */
+    /* Adafactor treats each shard as a separate matrix (layers/optimizers.h). */
     if (of->optimizer == OPTIMIZER_ADAFACTOR) made->by_tables = true;
     draw_devices(&stream, made, on);
     for (int p = 0; p < of->parameter_count; p++) {

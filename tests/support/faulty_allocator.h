@@ -20,7 +20,7 @@ void tdm_faulty_allocator_arm(tdm_faulty_allocator *faulty, uint64_t fail_at, bo
 uint64_t tdm_faulty_allocator_calls(const tdm_faulty_allocator *faulty);    /* since arm */
 uint64_t tdm_faulty_allocator_failures(const tdm_faulty_allocator *faulty); /* since arm */
 int64_t tdm_faulty_allocator_outstanding_bytes(const tdm_faulty_allocator *faulty);
-/* The largest number of bytes that were outstanding at once since arm. */
+/* Returns the largest number of outstanding bytes since arm. */
 int64_t tdm_faulty_allocator_peak_bytes(const tdm_faulty_allocator *faulty);
 
 #ifdef __cplusplus

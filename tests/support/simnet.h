@@ -33,8 +33,8 @@ typedef struct tdm_simnet_options {
 /* Creates a net. All endpoints use its allocator too. */
 tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_options *options,
                              tdm_simnet **out_net) TDM_WARN_UNUSED;
-/* Releases the net. Open endpoints keep it alive, because the last thread to end a rank may be one
- * of its own. net may be NULL. */
+/* Releases the net. Open endpoints keep it alive, because the last thread to end a rank may be a
+ * thread of the net. net may be NULL. */
 void tdm_simnet_release(tdm_simnet *net);
 
 /* The target of tdm_endpoint_options.job. Opening and closing do not wait for the other ranks; each

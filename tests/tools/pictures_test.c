@@ -41,7 +41,7 @@ static void write_one(tdm_session *session, const char *path, int which) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* A layer's name is whatever a user likes. */
+/* A layer's name may be any text. */
 #define NAME "a</script><script>document.title='taken'</script>\"\\b"
 
 static tdm_session *make_session(tdm_context *context) {

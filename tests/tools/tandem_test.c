@@ -1,5 +1,5 @@
-/* The tandem command as `bazel run` starts it: in a folder of its own, with the user's in the
- * environment, which relative paths are of. */
+/* The tandem command as `bazel run` starts it: in another folder than the user's, which the
+ * environment names and relative paths refer to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -362,7 +362,7 @@ static void tensors_of_every_dtype_are_listed(void **state) {
                                    NULL});
 }
 
-/* Names in a file are untrusted: none of them moves the cursor or makes a line of its own. */
+/* Checks that untrusted names in a file neither move the cursor nor begin a line. */
 static void names_of_files_are_shown_as_text(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

@@ -1,5 +1,5 @@
-/* Builds that check for undefined behaviour end the program and report the line, in a case of
- * cmocka too, in the way that .bazelrc selects. */
+/* Builds that check for undefined behaviour end the program and report the line, also inside a
+ * cmocka test, in the way that .bazelrc selects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -45,7 +45,7 @@ static int dtype_bits(const char *name) {
   return 0;
 }
 
-/* One tensor's object, apart from its relation to others. */
+/* Returns true if the fields describe a tensor, without comparing it with other tensors. */
 static bool is_tensor(const json_t *fields, place *out_place) {
   const json_t *shape = json_object_get(fields, "shape");
   const json_t *offsets = json_object_get(fields, "data_offsets");
@@ -223,7 +223,7 @@ static void mutated_headers_agree_with_the_oracle(void **state) {
     const uint32_t count = draw(&drawn, 4); /* now and then none: the seed itself */
     for (uint32_t j = 0; j < count; j++)
       mutate(header, &bytes, &drawn);
-    /* A block of its own, so that a sanitizer sees a read past the end. */
+    /* A separate block, so that a sanitizer detects a read past the end. */
     char *exact = malloc(bytes + (bytes == 0));
     assert_non_null(exact);
     memcpy(exact, header, bytes);

@@ -131,7 +131,7 @@ static void many_tensors_cost_little(void **state) {
   }
 }
 
-/* Braces that are no tensors must not be counted as if they were. */
+/* Checks that braces outside of tensors are not counted as tensors. */
 static void braces_cost_nothing(void **state) {
   const data_fixture *fixture = *state;
   static const char *const repeated[] = {"{", "{}", "{},", "\"{\",", "{\"{{{{\\\"{{{\":1},"};
@@ -197,7 +197,7 @@ static void cut_to_nothing(const char *path) {
 static void write_into(const char *path) {
   const int descriptor = open(path, O_WRONLY);
   assert_int_equal(pwrite(descriptor, "changed", 7, FILE_BYTES - 100), 7);
-  /* Times of files go by a clock that may not have ticked since. */
+  /* Sets another time explicitly, because the clock of file times may not have advanced. */
   const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000000000}};
   assert_int_equal(futimens(descriptor, times), 0);
   assert_int_equal(close(descriptor), 0);

@@ -14,7 +14,7 @@
 
 enum { TENSORS = 5, ELEMENTS = 10, ROUNDS = 30 };
 
-/* Creates a folder of its own for each test. */
+/* Creates a separate folder for each test. */
 static const char *new_folder(void) {
   static char folder[PATH_BYTES];
   (void)temporary_path(folder, "parts_XXXXXX");

@@ -1,5 +1,5 @@
-/* Devices that other ranks describe: an invalid description is refused, whichever rank sent it. A
- * valid device has addresses of its own and executes nothing. */
+/* Devices that other ranks describe. An invalid description from any rank is refused. A valid
+ * device has a separate address range and executes nothing. */
 #include "devices/absent/remote.h"
 
 #include <stdio.h>

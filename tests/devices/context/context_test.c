@@ -268,7 +268,7 @@ static void count_call(void *user) {
   atomic_fetch_add((_Atomic int *)user, 1);
 }
 
-/* A flight without programs has settled at once. */
+/* Checks that a flight without programs settles immediately. */
 static void nothing_that_is_submitted_settles(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);

@@ -88,8 +88,8 @@ static bool is_ever_no_loss(tdm_context *context, _Atomic uint64_t *commands, in
   return kept;
 }
 
-/* Whichever device it was: commands that it was given meanwhile, or has passed, of its kernels or
- * of its sums. Copies take no core. */
+/* Checks that the core counts as used if any device executed commands meanwhile, of kernels or of
+ * sums. Copies use no core. */
 static void a_core_that_a_device_had_is_not_lost(void **state) {
   for (size_t i = 0; i < tdm_device_count(*state); i++) {
     const tdm_device *device = tdm_context_device(*state, i);

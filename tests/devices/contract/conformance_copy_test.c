@@ -1,6 +1,6 @@
 /* Conformance of copies: between TEST_DEVICE and every device, both ways, of odd sizes at odd
- * offsets, inside plans and outside, with and without modelled links. Bytes around the copy are
- * untouched. */
+ * offsets, inside plans and outside, with and without modelled links. Bytes around the copy do not
+ * change. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -315,7 +315,7 @@ static void a_run_waits_for_the_run_before(void **state) {
     test_flight_destroy(runs[i]);
 }
 
-/* With times wanted, a command that executed has them, in order; one that did not has none. */
+/* Checks that times are recorded, in order, for each executed command and for no other. */
 static void times_are_recorded(void **state) {
   test_flight *test = test_flight_create(*state);
   tdm_device *device = test_device(*state, TEST_DEVICE);

@@ -1,7 +1,7 @@
-/* Random graphs of integer counters over all devices of a test's context, with every wait that
- * order needs and no other, under delays drawn from a seed, several flights at once: the result is
- * always that of one thread. And without the waits it is not, which shows that the test sees
- * something. */
+/* Random graphs of integer counters over all devices of a test's context. Several flights run at a
+ * time with exactly the waits that order requires, under delays drawn from a seed. The result
+ * always equals that of one thread. Without the waits it does not, which shows that the test
+ * detects a missing wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ typedef struct random_graph {
   int64_t oracle[VALUES];
   access writer[VALUES];
   access readers[VALUES][TEST_MOST_PROGRAMS]; /* the last in each program */
-  /* [a][b]: commands of program b up to this position are known to be over in program a. */
+  /* [a][b]: number of commands of program b that have ended whenever program a is at its current
+   * position. */
   int64_t known[TEST_MOST_PROGRAMS][TEST_MOST_PROGRAMS];
 } random_graph;
 
@@ -153,7 +154,7 @@ static tdm_context *delayed_context(uint64_t seed) {
   return test_context(settings);
 }
 
-/* Several flights at once on the same queues, each with memory of its own. */
+/* Runs several flights at a time on the same queues, each with separate memory. */
 static void every_seed_gives_the_result_of_one_thread(void **state) {
   (void)state;
   tdm_context *context = NULL;

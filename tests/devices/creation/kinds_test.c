@@ -36,7 +36,7 @@ static tdm_status npu_count(tdm_context *context, const tdm_kind_options *option
   return TDM_OK;
 }
 
-/* A simulated device that executes kernels of its own. */
+/* Creates a simulated device with separate kernels. */
 static tdm_status npu_create(tdm_context *context, const tdm_kind_options *options, int index,
                              tdm_device **out_device) {
   static tdm_device_ops ops;

@@ -152,8 +152,8 @@ static cpu_set_t units_of(const tdm_topology *topology, const tdm_core_range *ra
   return bound;
 }
 
-/* Returns the device in the name of a thread: the first of that name, since both ranks divide the
- * machine alike. */
+/* Returns the device in the name of a thread: the first with that name, since both ranks divide the
+ * machine in the same way. */
 static const tdm_device *device_of(const unit_sets *sets, const char *name) {
   const size_t count = tdm_device_count(sets->context);
   for (size_t i = 0; i < count; i++) {

@@ -227,7 +227,7 @@ static void a_queue_asks_for_its_own_bell(void **state) {
   tdm_context_release(context);
 }
 
-/* Chunks become smaller where the pool may not hold large ones. */
+/* Checks that copies use smaller chunks if the pool cannot provide large ones. */
 static void a_low_cap_is_kept(void **state) {
   (void)state;
   enum { BYTES = 3 << 20 };

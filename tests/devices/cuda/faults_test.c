@@ -99,7 +99,7 @@ static void assert_told_or_right(const route_test *route) {
   }
 }
 
-/* The nth call of a run fails, in a context of its own. Returns false if there were fewer calls. */
+/* Runs in a new context in which the nth call fails. Returns false if there were fewer calls. */
 static bool fail_in_run(uint64_t n, tdm_cuda_code code, bool from_on) {
   tdm_context *context = test_context(NULL);
   route_test route;

@@ -273,7 +273,7 @@ static tdm_status multiply(blas_test *test) {
   return tdm_cuda_kernel_stream_product(&test->stream, &product);
 }
 
-/* cuBLAS is not asked, which would not take strides of nothing. */
+/* Checks that cuBLAS is not called for an empty product, whose strides it would refuse. */
 static void a_product_of_nothing_is_none(void **state) {
   (void)state;
   for (int side = 0; side < 2; side++) {

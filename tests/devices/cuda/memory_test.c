@@ -1,5 +1,5 @@
-/* Addresses of a GPU's memory and their arenas, by the table that distinguishes them; and which
- * GPUs a device has met. */
+/* Addresses of a GPU's memory and their arenas, in the table that distinguishes them, and the set
+ * of GPUs that a device has met. */
 #include "devices/cuda/memory.h"
 
 #include <stdlib.h>
@@ -118,7 +118,8 @@ static void addresses_begin_anew_at_the_end_of_the_range(void **state) {
   tdm_cuda_memory_release(memory, short_one);
 }
 
-/* Small blocks share arenas, which stay; a large one has one of its own, which goes with it. */
+/* Checks that small blocks share arenas, which remain, and that a large block has a separate arena,
+ * which is freed with it. */
 static void blocks_share_arenas(void **state) {
   const fixture *made = *state;
   tdm_cuda_memory *memory = made->memory;
@@ -175,7 +176,8 @@ static void a_range_goes_by_the_memory_of_the_gpu(void **state) {
   }
 }
 
-/* Each is met once. Those after the 64th are met anew each time, which logs their route again. */
+/* Checks that tdm_cuda_device_meets returns true once for each of the first 64 GPUs, and always for
+ * later ones, whose route is logged again. */
 static void a_gpu_is_met_once(void **state) {
   (void)state;
   static const int ordinals[] = {0, 1, 62, 63, 64, 100};

@@ -1,6 +1,6 @@
-/* The threads that feed an emulated GPU run on the processing units near to it, whatever the
- * affinity of the creating thread. With a single unit the test proves nothing. Their sleeps are not
- * longer than requested. */
+/* Threads that feed an emulated GPU run on the processing units near it, for any affinity of the
+ * creating thread. With a single unit the test proves nothing. Their sleeps are not longer than
+ * requested. */
 #define _GNU_SOURCE /* affinity */
 #include <dirent.h>
 #include <sched.h>
@@ -72,7 +72,7 @@ static void feeders_run_near_to_their_gpu(void **state) {
   tdm_context_release(context);
 }
 
-/* Looks at events are some tens of microseconds apart, which a sleep may last longer by itself. */
+/* Events are polled some tens of microseconds apart. A sleep may exceed its time by that much. */
 static void feeders_look_at_events_when_it_is_time(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

@@ -1,6 +1,6 @@
-/* Products as cuBLAS makes them, one sum after the other in float64; factors rounded to TF32 where
- * that was allowed. Errors are in cuBLAS's own words, which hide CUDA's: whatever keeps it from
- * beginning is NOT_INITIALIZED, whatever ends a product EXECUTION_FAILED. */
+/* Test double of cuBLAS. Products are sums in float64, in order, with factors rounded to TF32 if
+ * that was allowed. Errors are cuBLAS's codes, which hide CUDA's: NOT_INITIALIZED if it could not
+ * begin, EXECUTION_FAILED if a product failed. */
 #include <stdlib.h>
 #include <string.h>
 

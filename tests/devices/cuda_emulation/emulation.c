@@ -284,7 +284,7 @@ static tdm_cuda_code context_push(tdm_cuda_context context) {
   return TDM_CUDA_SUCCESS;
 }
 
-/* It is removed, whatever the result. */
+/* Removes the context for any result. */
 static tdm_cuda_code context_pop(void) {
   if (pushed_count == 0) emulated_misuse("a context is popped that nobody pushed");
   pushed_count--;
@@ -297,7 +297,7 @@ static tdm_cuda_code peer_possible(int *out_possible, int ordinal, int peer) {
   return code;
 }
 
-/* A second time it is said to be so already, which is no error. */
+/* A second call returns that the peer is already enabled, which is not an error. */
 static tdm_cuda_code peer_enable(int peer) {
   if (!emulated_is_device(peer)) return TDM_CUDA_INVALID_VALUE;
   emulated_open(peer);

@@ -103,7 +103,7 @@ emulation_copies emulation_copies_made(void);
 
 /* ---- For the emulation's own files ----------------------------------------------------------- */
 
-/* Counts a call for a GPU, -1: for none; the code to answer if it is to fail. */
+/* Counts a call for a GPU; -1: for none. Returns the code of the injected failure, or success. */
 tdm_cuda_code emulated_strike(int ordinal);
 /* Likewise, for a call that is not counted: a poll of an unreached event. Their number depends on
  * timing. */
@@ -173,7 +173,7 @@ tdm_cuda_code emulated_event_synchronize(tdm_cuda_event event);
 int emulated_stream_ordinal(tdm_cuda_stream stream);
 /* Waits for all enqueued operations. This is no call of CUDA. */
 void emulated_stream_drain(tdm_cuda_stream stream);
-/* Runs work(data) on the stream, then frees data by free(). stream NULL: at once. */
+/* Runs work(data) on the stream, then frees data by free(). stream NULL: runs immediately. */
 void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *data);
 
 /* Copies, fills, launches. */

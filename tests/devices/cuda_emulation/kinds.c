@@ -1,4 +1,4 @@
-/* The kinds of devices of programs that test the cuda kind without a GPU: linked in place of
+/* Kinds of devices for programs that test the cuda kind without a GPU. Linked instead of
  * //devices/kinds. */
 #include "devices/cpu/cpu.h"
 #include "devices/cuda/cuda.h"

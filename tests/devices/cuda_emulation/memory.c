@@ -1,6 +1,6 @@
-/* Memory of emulated devices, and pinned memory. Invariant: a device's lies at addresses that are
- * never readable, its bytes a constant distance away; every block is filled with NaN, apart from
- * its neighbours, and not reused soon. */
+/* Memory of emulated devices, and pinned memory. Invariant: device memory has addresses that are
+ * never readable; its bytes are a constant distance away. Every block is filled with NaN, separated
+ * from its neighbours, and not reused soon. */
 #define _GNU_SOURCE /* memfd_create */
 #include <pthread.h>
 #include <stdarg.h>
@@ -68,8 +68,8 @@ static void reserve(void) {
   heap.poison = make_poison();
 }
 
-/* Maps copies of the file over these bytes. An arena is large and mostly unwritten, and untouched
- * pages cost nothing in this way. */
+/* Maps copies of the file over these bytes. An arena is large and mostly unwritten, so that
+ * unwritten pages cost nothing. */
 static void fill_with_poison(char *bytes, size_t count) {
   for (size_t at = 0; at < count; at += POISON_BYTES) {
     const size_t piece = count - at < POISON_BYTES ? count - at : POISON_BYTES;

@@ -1,8 +1,8 @@
-/* The test double of NCCL: fills devices/cuda/library/nccl.h's table. Members are emulated GPUs of
- * whichever contexts; a sum is an operation of each member's stream, which ends when the last of
- * them has come to it, and so is what one sends another, for these two. Invariant: what NCCL leaves
+/* Test double of NCCL: fills devices/cuda/library/nccl.h's table. Members are emulated GPUs of any
+ * contexts. A sum is an operation on each member's stream, which ends when the last member has
+ * reached it; a transfer does the same for its two members. Invariant: behaviour that NCCL leaves
  * undefined ends the test with a message: sums of members that differ in order, count or dtype,
- * calls while one is in progress, two streams, a dead communicator. */
+ * calls while one is in progress, two streams, a destroyed communicator. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

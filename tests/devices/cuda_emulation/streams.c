@@ -266,7 +266,7 @@ int emulation_longest_slack(void) {
   return atomic_load(&longest_slack_ns);
 }
 
-/* A thread's does not change once it waits: asked of the system once. */
+/* Queried once per thread, because the slack does not change once the thread waits. */
 static void note_slack(void) {
   static _Thread_local bool is_noted;
   if (is_noted) return;

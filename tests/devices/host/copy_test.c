@@ -1,5 +1,5 @@
-/* Copies inside host memory: every alignment, sizes around a cache line, overlaps; bytes around
- * them are untouched. */
+/* Copies inside host memory: every alignment, sizes around a cache line, overlaps. Surrounding
+ * bytes do not change. */
 #include <string.h>
 
 #include "devices/host/copy.h"

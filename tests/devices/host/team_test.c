@@ -173,7 +173,7 @@ static void run_until_it_rests(tdm_team *team, lateness *work) {
   assert_int_equal(tdm_team_size(team), 2);
 }
 
-/* A thread that holds regions up is left out, and asked again later. */
+/* Checks that a thread that delays regions is left out and used again later. */
 static void a_late_thread_is_left_out_for_a_while(void **state) {
   (void)state;
   tdm_team *team = make_team(2);

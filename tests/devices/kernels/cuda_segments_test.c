@@ -55,7 +55,8 @@ static void check_lengths(const int64_t *lengths, int64_t rows, int64_t dim) {
   free(sparse);
 }
 
-/* Checks a sparse gradient of `count` ids, `step` apart modulo rows. Every row of d_out is 1. */
+/* Checks a sparse gradient of `count` ids whose distance is `step` modulo rows. Every row of d_out
+ * is 1. */
 static void check_counts(int64_t count, int64_t rows, int64_t step) {
   int64_t *ids = calloc((size_t)count, sizeof *ids), *indices = calloc((size_t)count, sizeof *ids);
   float *d_out = calloc((size_t)count, sizeof *d_out), *out = calloc((size_t)count, sizeof *out);

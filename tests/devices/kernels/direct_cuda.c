@@ -1,5 +1,5 @@
-/* Kernels of the cuda table called as a queue would call them: operands in blocks of their own,
- * outputs and workspace poisoned before. */
+/* Calls kernels of the cuda table as a queue does. Operands are in separate blocks, and outputs and
+ * workspace are poisoned before the call. */
 #include "tests/devices/kernels/direct_cuda.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* Launches go to the grid at once, products to three plain loops in float64. */
+/* A stream that executes launches immediately on the grid, and products by three plain loops in
+ * float64. */
 #include "tests/devices/kernels/direct_cuda_stream.h"
 
 #include <setjmp.h>

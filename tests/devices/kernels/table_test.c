@@ -66,8 +66,8 @@ static void count_case(const kernel_case *test, void *user) {
   }
 }
 
-/* Fused nodes have no numbers of their own: tests/graph/passes/fuse_models_test.c compares them
- * with their members. */
+/* Returns true for fused nodes, which have no expected numbers:
+ * tests/graph/passes/fuse_models_test.c compares them with their members. */
 static bool is_compared_elsewhere(const tdm_kernel *kernel) {
   return strcmp(kernel->operation, TDM_OP_FUSED) == 0;
 }

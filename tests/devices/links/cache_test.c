@@ -1,4 +1,4 @@
-/* The file that keeps a machine's links: where it is, and that it comes back. */
+/* The file that stores a machine's links: its path, and that links are read back unchanged. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,8 +157,8 @@ static void a_machine_is_the_same_in_any_locale(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* A requested sim:0 has cores of its own, which cpu:0, the copying device, no longer has. The
- * machine has one socket. */
+/* Checks that a requested sim:0 takes cores from cpu:0, which copies, so that the links are those
+ * of another machine. The machine has one socket. */
 static void fewer_cores_are_another_machine(void **state) {
   (void)state;
   uint64_t keys[2];
@@ -182,8 +182,8 @@ static void fewer_cores_are_another_machine(void **state) {
   assert_true(keys[0] != keys[1]);
 }
 
-/* tdm_simulator gives sim:0 cores of its own. The figures measured with it are found by the next
- * program with tdm_simulator, in the folder and in a named file, and by no other program. */
+/* Checks that figures measured after tdm_simulator, which gives sim:0 separate cores, are found
+ * only by a later program with tdm_simulator, in the folder and in a named file. */
 static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
   (void)state;
   (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);

@@ -68,8 +68,8 @@ static void opposite_traffic_prolongs_the_time_of_bytes(void **state) {
                 1e-6);
 }
 
-/* On a busy machine messages take any time: some are noticed with the one ahead, at once, others
- * when this process has a core again. */
+/* Checks with times of a busy machine: some messages are noticed together with the previous one,
+ * others when this process gets a core again. */
 static void estimates_of_a_busy_machine_are_within_bounds(void **state) {
   (void)state;
   static const double times[][4] = {

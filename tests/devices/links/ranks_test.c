@@ -69,8 +69,8 @@ static tdm_status measure(job_rank *rank) {
   return note_links(rank);
 }
 
-/* Measures a net that passes a burst at once, as large as a single message of the smaller sizes. In
- * plans many messages follow one another. */
+/* Measures a net that transfers a burst without delay, as large as a single message of the smaller
+ * sizes. In plans many messages are consecutive. */
 static tdm_status measure_slow(job_rank *rank) {
   TDM_TRY(measure(rank));
   tdm_link_estimate estimate;
@@ -117,7 +117,7 @@ static void all_ranks_have_what_one_measured(void **state) {
   }
 }
 
-/* Round trips follow one another: together they take no longer than all the time they are given. */
+/* Checks that consecutive round trips together take no longer than the given time. */
 static tdm_status make_round_trips(job_rank *rank) {
   enum { TRIPS = 3, BYTES = 16 << 10 }; /* 4 ms each way at the least */
   static char memory[2][BYTES];

@@ -1,5 +1,5 @@
-/* Requesting an accelerator with cores of its own without memory: links stay modelled, and the log
- * has the reason. */
+/* Out of memory while an accelerator with separate cores is requested: links remain modelled, and
+ * the log has the reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

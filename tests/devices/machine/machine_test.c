@@ -210,8 +210,8 @@ static void assert_route(const tdm_machine *machine, int from, int to, double la
   assert_true(route.bytes_per_ns == bytes_per_ns);
 }
 
-/* Two hosts of three devices. Two devices share a host link (the third has one of its own), and
- * three a network port. */
+/* Checks two hosts of three devices. Two devices share a host link, the third has a separate one,
+ * and all three share a network port. */
 static void routes_follow_the_description(void **state) {
   (void)state;
   const tdm_machine machine = parse(two_hosts);
@@ -234,8 +234,8 @@ static void routes_follow_the_description(void **state) {
   assert_route(&alone, 0, 1, 10000, 10, "paper:0-1 up to the host, paper:0-1 down from the host");
 }
 
-/* Between all ends of two hosts of two devices, whose peer ports are slower than a byte in a
- * nanosecond, and of a third host that stands for the first. */
+/* Checks routes between all ends of two hosts of two devices, whose peer ports are slower than a
+ * byte in a nanosecond, and of a third host, represented by the first. */
 static void all_routes_are_as_recorded(void **state) {
   (void)state;
   static const char expected[] =

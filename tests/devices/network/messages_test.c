@@ -1,5 +1,6 @@
-/* Messages of two ranks, turn by turn: several pieces are out at a time, both ways at once, and
- * whatever fails, both ends post all pieces of a message, so the next one finds its own. */
+/* Messages of two ranks, step by step. Several pieces are in flight in both directions. After
+ * any failure both ends still post all pieces of a message, so the next message is matched
+ * correctly. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,8 +132,8 @@ static void a_message_of_any_size_arrives_as_it_was_sent(void **unused) {
   end(&made);
 }
 
-/* No piece has been polled yet, and none waits for another: an engine may carry all of them at
- * once, in both directions. */
+/* Checks that all pieces are posted before any was polled, since an engine may transfer all of them
+ * concurrently, in both directions. */
 static void several_pieces_are_out_at_a_time_both_ways(void **unused) {
   (void)unused;
   pair made;

@@ -8,7 +8,8 @@
 #include "devices/network/network_state.h"
 #include "tests/devices/network/told_support.h"
 
-/* Survivors must learn within a second which rank is lost, however an engine reports it. */
+/* Survivors must identify the lost rank within a second, for every way in which an engine reports
+ * it. */
 static void who_is_lost_is_named_within_a_second(void **unused) {
   (void)unused;
   job in;
@@ -78,7 +79,7 @@ static void expect_still_behind(const job *in, tdm_group_wait wait, const int *o
     while (!tdm_control_has_come(hears, order[come], QUEUE, wait.position))
       (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   }
-  /* On a busy machine a rank may not be heard at the first check. */
+  /* The rank may not be heard at the first check on a busy machine. */
   while (!clock_runs(looks, &wait))
     continue;
 }
@@ -184,7 +185,7 @@ static void what_stands_still_is_told_in_full(void **unused) {
 
 /* ---- Runs that are refused ------------------------------------------------------------------- */
 
-/* Checks for refusals for longer than a rank has to answer; if is_told, until it is notified. */
+/* Checks for refusals for longer than a rank has to respond, or until it is notified if is_told. */
 static tdm_status look_long(tdm_network *network, const tdm_network_call *call, bool is_told) {
   const uint64_t since_ns = tdm_time_ns();
   const uint64_t long_ns = is_told ? UINT64_C(60000000000) : 700000000;
@@ -195,9 +196,9 @@ static tdm_status look_long(tdm_network *network, const tdm_network_call *call, 
   return TDM_OK;
 }
 
-/* Rank 1 has refused the run that no other rank has begun. A rank that compares plans is about to
- * begin it, and waits in vain. A rank that waits in a message, or in another gather, does not wait
- * for that run. */
+/* Checks that a rank that compares plans is notified when rank 1 has refused the run that no other
+ * rank has begun, because it would wait for rank 1. A rank that waits in a message or in another
+ * gather is not notified. */
 static void who_compares_plans_is_told_of_a_run_refused(void **unused) {
   (void)unused;
   job in;

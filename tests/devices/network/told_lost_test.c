@@ -109,7 +109,8 @@ static tdm_status pass_from_one(tdm_network *network, unsigned char *memory) {
   return tdm_network_pass(network, 1, 0, memory, BYTES);
 }
 
-/* Rank 1 stays, so that only its message reports to rank 0 that it waits in vain. */
+/* Checks that a rank that cannot post notifies the rank that waits for it. Rank 1 does not end, so
+ * rank 0 is notified only from the message. */
 static void who_cannot_post_tells_those_who_wait(void **unused) {
   (void)unused;
   static const tell_function tells[] = {gather, pass_from_one, sum, vote};

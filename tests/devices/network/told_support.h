@@ -1,5 +1,5 @@
-/* A job of three ranks over a simulated net whose network is watched, each with memory of its own.
- * Invariant: of an open job every rank has joined. */
+/* A job of three ranks over a simulated, monitored net. Each rank has separate memory. Invariant:
+ * all ranks of an open job have joined. */
 #ifndef TANDEM_TESTS_DEVICES_NETWORK_TOLD_SUPPORT_H
 #define TANDEM_TESTS_DEVICES_NETWORK_TOLD_SUPPORT_H
 

@@ -115,7 +115,7 @@ static void everybody_gets_what_all_tell_in_order(void **unused) {
   }
 }
 
-/* More than there is room for at once. */
+/* More bytes than fit at a time. */
 enum { MUCH = (1 << 20) + 100 };
 
 static tdm_status expect_much(const unsigned char *memory, int from) {

@@ -1,5 +1,5 @@
-/* A sim device whose links take time copies while it computes: a kernel that does not return before
- * a copy of its own device has ended. */
+/* Checks that a sim device whose links take time copies while it computes: a kernel does not return
+ * before a copy of its own device has ended. */
 #include <stdatomic.h>
 #include <unistd.h>
 

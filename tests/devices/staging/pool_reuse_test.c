@@ -30,7 +30,7 @@ static void settled(tdm_flight *flight) {
   (void)atomic_fetch_add(&settled_count, 1);
 }
 
-/* Submits the copy and gives the buffer back at once, to be used again when it is done. */
+/* Submits the copy and returns the buffer immediately, so that it is reused after the copy. */
 static void upload_begin(upload *one, tdm_pool *pool, tdm_device *device, tdm_staging *staging) {
   tdm_context *context = device->context;
   assert_ok(device->ops->allocate(device, BYTES, &one->target));

@@ -25,7 +25,7 @@ enum { TEST_TRUTH = 1000 };
 /* For tdm_staging_pool_options.system; one thread. */
 tdm_pool_system test_system_of(test_system *system);
 
-/* A device on node 3 whose pin function returns `answer`; nothing else of it may be used. */
+/* A device on node 3 whose pin function returns `answer`. No other function of it may be called. */
 typedef struct test_pinner {
   tdm_device device;
   tdm_device_ops ops;

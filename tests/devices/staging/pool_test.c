@@ -1,5 +1,5 @@
-/* The staging pool's sizes, its limit, its refusals, and their messages. Placement and threads have
- * tests of their own. */
+/* The staging pool's sizes, its limit, its refusals, and their messages. Other tests check
+ * placement and threads. */
 #include "tests/devices/staging/pool_support.h"
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"

@@ -1,5 +1,5 @@
-/* Memory of a device or of the staging pool: the result reports which, whatever it held before,
- * also if the pool is full. */
+/* Memory of a device or of the staging pool. The result reports which of them, for any previous
+ * contents of the result and also if the pool is full. */
 #include "devices/staging/staged_memory.h"
 
 #include <stdlib.h>

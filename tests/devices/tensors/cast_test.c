@@ -163,7 +163,8 @@ static void halves_are_rounded_as_in_pytorch(void **state) {
   tdm_tensor_release(integers);
 }
 
-/* Every float16 and bfloat16 but NaN comes back from float32 and float64 as it was. */
+/* Checks that every float16 and bfloat16 except NaN is unchanged after a conversion to float32 or
+ * float64 and back. */
 static void every_half_comes_back(void **state) {
   const fixture *made = *state;
   enum { ALL = 65536 };

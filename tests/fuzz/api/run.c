@@ -163,7 +163,7 @@ static void run_sequence(api *self, tdm_session *session, const feeds *fed, uint
   tdm_sequence_release(sequence);
 }
 
-/* Several at once, some of which may be cancelled. */
+/* Submits several runs, some of which may be cancelled. */
 static void submit_some(api *self, tdm_session *session, const feeds *fed, uint8_t how,
                         delivery *delivered, int *submitted) {
   tdm_fetch fetches[API_MOST_OUTPUTS] = {{NULL, NULL}};

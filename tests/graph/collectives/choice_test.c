@@ -385,8 +385,9 @@ static double ring_ns_with_slow_hop(int hop) {
   return ns;
 }
 
-/* Each of a ring's 2 * 3 rounds carries a quarter, and takes what its slowest hop takes, wherever
- * that is; half of those of the longest sum, the weight's, are waited for beyond. */
+/* Checks the forecast of a ring with one slow hop, for each hop. Each of its 2 * 3 rounds carries a
+ * quarter of a sum and takes the time of the slowest hop. Half of the rounds of the longest sum,
+ * the weight's, are waited for in addition. */
 static void a_ring_is_as_slow_as_its_slowest_hop(void **state) {
   (void)state;
   const double weight = 4.0 * WIDTH * WIDTH;
@@ -398,9 +399,9 @@ static void a_ring_is_as_slow_as_its_slowest_hop(void **state) {
   }
 }
 
-/* The backward pass reads these sums and cannot wait for its end. The gradient of a value that
- * three devices read is summed where the value is made, whatever algorithm is selected for
- * parameters. */
+/* Checks that sums that the backward pass reads do not wait for its end. The gradient of a value
+ * that three devices read is summed where the value is computed, for every algorithm that is
+ * selected for parameters. */
 static void gradients_of_activations_are_summed_at_home(void **state) {
   (void)state;
   static const char *const devices[] = {"sim:0", "sim:1", "sim:2"};
@@ -434,8 +435,8 @@ static void gradients_of_activations_are_summed_at_home(void **state) {
   tdm_context_release(context);
 }
 
-/* A weight's gradient that a layer reads is required at once. One that is fetched can wait like the
- * bias's. */
+/* Checks that a weight's gradient that a layer reads is summed immediately, and that a fetched one
+ * may be late like the bias's. */
 static void gradients_that_are_read_are_summed_at_home(void **state) {
   (void)state;
   tdm_context *context = linked_context();

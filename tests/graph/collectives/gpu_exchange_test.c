@@ -54,7 +54,8 @@ static tdm_graph *build_tied(const job_rank *rank, tdm_value *out_loss) {
   return tied_graph(rank->context, gpu(0, first), gpu(rank->rank_count - 1, last), out_loss);
 }
 
-/* A value passes all GPUs, twice, and all read the result of the first: several pairs at once. */
+/* Builds a graph in which a value visits all GPUs twice, and all read the result of the first, so
+ * that several pairs transfer concurrently. */
 static tdm_graph *build_round(const job_rank *rank, tdm_value *out_loss) {
   enum { ROUNDS = 2, WIDTH = 16 };
   char name[NAME];

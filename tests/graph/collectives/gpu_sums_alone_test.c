@@ -1,5 +1,5 @@
-/* Sums over GPUs of one process, which no job has, through NCCL's double: whatever fails ends the
- * step of both GPUs, which have updated nothing, and nothing hangs; sessions of several threads sum
+/* Sums over the GPUs of one process, without a job, on NCCL's test double. Any failure ends the
+ * step on both GPUs, which have updated nothing, and nothing hangs. Sessions of several threads sum
  * in one order. */
 #define _GNU_SOURCE /* pthreads' names */
 #include <math.h>

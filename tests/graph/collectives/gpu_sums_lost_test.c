@@ -225,7 +225,7 @@ static void who_exchanges_with_a_lost_gpu_is_told(void **state) {
 }
 
 /* Fails the first, second, ... launch of the second step: before, during and after its sums. In the
- * update phase only the victim fails, and the others learn it in the next step. */
+ * update phase only the victim fails, and the other ranks receive the failure in the next step. */
 static void a_rank_that_loses_its_gpu_ends_the_step_of_all(void **state) {
   (void)state;
   for (uint64_t at = 1; at <= 24; at += test_is_sanitized() ? 6 : 1) {
@@ -251,7 +251,7 @@ static void what_was_not_made_is_summed_and_not_counted(void **state) {
   assert_non_null(strstr(of.messages[2], "is outside 0 to"));
 }
 
-/* ---- Standing still -------------------------------------------------------------------------- */
+/* ---- Stalled --------------------------------------------------------------------------------- */
 
 /* A slow rank receives the failure in messages, which carry only the beginning of its text. */
 static void expect_stalled(const story *of, int count, int step, const char *words) {

@@ -183,7 +183,7 @@ static void on_run(void *user, tdm_run_result *result) {
   atomic_fetch_add(&all->landed, 1);
 }
 
-/* Submits all steps at once; three of them are in flight together. */
+/* Submits all steps without waiting; three of them are in flight together. */
 static tdm_status fly(job_rank *rank) {
   const story *of = rank->user;
   tdm_value loss;

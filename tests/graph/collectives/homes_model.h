@@ -37,7 +37,7 @@ tdm_tensor_list *homes_trained_state(const homes_case *of);
 /* Returns true if all its devices compute the same bits. GPUs round differently from the CPU. */
 bool homes_have_one_arithmetic(const homes_case *of);
 
-/* Returns the name of the device where a parameter or state lives. */
+/* Returns the name of a parameter's or state's device. */
 const char *homes_device_of(const tdm_session *session, const char *name);
 /* Returns the refreshed bytes of the latest run. */
 uint64_t homes_refreshed_bytes(tdm_session *session);

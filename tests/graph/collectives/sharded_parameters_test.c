@@ -198,7 +198,8 @@ static void some_sessions_keep_parameters_whole(void **unused) {
   }
 }
 
-/* A store has a parameter as a whole or in pieces, as the first session wanted it. */
+/* Checks that a store has a parameter as a whole or in pieces, as the first session requested
+ * it. */
 static void sessions_of_one_store_agree_on_pieces(void **unused) {
   (void)unused;
   for (int first = 0; first < 2; first++) {

@@ -70,7 +70,7 @@ static const homes_case cases[] = {
     {.devices = A(0) "," A(1) "," A(2), .layers = 12, .micro_batches = 3},
 };
 
-/* Gradients are added in the same order wherever that is. */
+/* Checks that gradients are added in the same order on every device. */
 static void where_homes_are_changes_no_bit(void **unused) {
   (void)unused;
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
@@ -104,8 +104,8 @@ static void many_replicas_have_one_result(void **unused) {
 /* ---- What crosses ------------------------------------------------------------------------------
  */
 
-/* Gradients cross while those of earlier layers are computed, and are added on a queue of their
- * own. All that is updated is read by the next run. */
+/* Checks that gradients are transferred while those of earlier layers are computed, and are added
+ * on a separate queue. The next run reads all updated values. */
 static void gradients_do_not_hold_up_what_is_computed(void **unused) {
   (void)unused;
   tdm_session *session = homes_session(

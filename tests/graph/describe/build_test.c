@@ -173,7 +173,7 @@ static void a_session_freezes_its_graph(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* The earlier session works as if nothing had been added. */
+/* Checks that a session created earlier is not affected by the additions. */
 static void adding_to_a_frozen_graph_hurts_no_session(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

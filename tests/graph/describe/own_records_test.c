@@ -1,4 +1,4 @@
-/* Invalid records, rules and kernels of users: INVALID_ARGUMENT, with a message that names the
+/* Users' invalid records, rules and kernels: INVALID_ARGUMENT, with a message that names the
  * operation and the error. No memory out of range is read or written. */
 #include "tests/graph/group.h"
 #include "tests/options.h"

@@ -19,7 +19,8 @@ static tdm_graph *build(tdm_value *out_loss) {
   return graph;
 }
 
-/* wanted NULL: they are fine. trains: with the loss. */
+/* Creates a session and checks its message. wanted NULL: the options are valid. trains: with the
+ * loss. */
 static void expect(tdm_session_options options, bool trains, const char *wanted) {
   tdm_value loss;
   tdm_graph *graph = build(&loss);

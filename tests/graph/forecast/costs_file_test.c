@@ -1,4 +1,5 @@
-/* Files of costs: whole or untouched, the same in every locale, and never waited for. */
+/* Files of costs: written completely or not at all, equal in every locale, and read without
+ * blocking. */
 #define _GNU_SOURCE /* mkfifo, symlink */
 #include <signal.h>
 #include <stdio.h>

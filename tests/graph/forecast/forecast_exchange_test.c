@@ -1,5 +1,5 @@
-/* Forecasts of jobs whose GPUs send one another: all ranks come to the same, bytes flow on the
- * queues of the GPUs themselves, and a transfer begins when both have come to it. */
+/* Forecasts of jobs whose GPUs exchange messages. All ranks compute the same forecast, bytes flow
+ * on the GPUs' own queues, and a transfer begins when both GPUs have reached it. */
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
 #include "tests/devices/cuda_emulation/emulation.h"

@@ -49,9 +49,9 @@ static double step_ns(tdm_context *context, int layers, const manner *of) {
   return ns;
 }
 
-/* Transfers begin with the first gradient, after a third of the computation and that of its layer.
- * From then on links are never idle: arriving terms are added on a queue of their own and sent on
- * at once, and no kernel waits for them. */
+/* Checks that no kernel waits for additions. Transfers begin with the first gradient, after a third
+ * of the computation and that of its layer. From then on links are never idle: arriving terms are
+ * added on a separate queue and sent on immediately. */
 static void additions_hold_up_no_kernel(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);

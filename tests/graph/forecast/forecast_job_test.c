@@ -223,8 +223,8 @@ static tdm_graph *build_fan(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* Both messages to rank 0 flow at once, and share its receiving rate. Its result, (3, 3), goes to
- * the others one after the other. */
+/* Checks that both messages to rank 0 flow concurrently and share its receiving rate. Its result,
+ * (3, 3), is sent to the other ranks one after the other. */
 static void messages_to_one_rank_share_its_port(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -236,7 +236,7 @@ static void messages_to_one_rank_share_its_port(void **state) {
   assert_close(found_ns, kernels_ns + both_ns + 2 * out_ns);
 }
 
-/* ---- Both ways at once ---- */
+/* ---- Both directions concurrently ---- */
 
 /* fc0 on rank 0 and fc1, which has half of its columns, on rank 1: both deliver both. */
 static tdm_graph *build_exchange(job_rank *rank, tdm_value *out_loss) {
@@ -289,8 +289,8 @@ static tdm_graph *build_relay(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* One machine's sent and received messages share a rate for both, whatever their peers. The means,
- * of 3 numbers each, go to two ranks one after the other. */
+/* Checks that one machine's sent and received messages share one rate, for all peers. The means, of
+ * 3 numbers each, are sent to two ranks one after the other. */
 static void a_machine_that_sends_and_receives_has_one_rate_for_both(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -351,8 +351,9 @@ static tdm_graph *build_wide(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* A ring of two sends both ways at once. Its bytes, with the pieces of the last sum that still go
- * around once, take 1.6 times as long, so all-reduces at 13 ns a byte are faster. */
+/* Checks a ring of two that sends in both directions concurrently. Its bytes, with the pieces of
+ * the last sum that still circulate, take 1.6 times as long, so all-reduces at 13 ns per byte are
+ * faster. */
 static void rings_are_chosen_by_what_links_have_both_ways(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];

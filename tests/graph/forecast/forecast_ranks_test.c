@@ -1,6 +1,6 @@
-/* Forecasts of equal ranks: the ranks of one host, which stand for all, take the time that each
- * rank takes in a forecast of all. Sums take the time of their formulas. Different or missing ranks
- * are refused by name. */
+/* Forecasts of equal ranks. The ranks of one host, which represent all ranks, take the time that
+ * each rank takes in a forecast of all. Sums take the time of their formulas. Different or missing
+ * ranks are refused by name. */
 #include <math.h>
 
 #include "tests/graph/forecast/support.h"

@@ -44,7 +44,7 @@ static tdm_forecast *forecast_wrapped(tdm_optimizer optimizer, tdm_collective co
   return made;
 }
 
-/* Bytes and copies out of paper:index to its peers. */
+/* Returns the bytes and copies from paper:index to its peers. */
 static tdm_forecast_link sent_by(const tdm_forecast *made, int index) {
   char name[56];
   (void)snprintf(name, sizeof name, "paper:%d to its peers", index);
@@ -206,8 +206,8 @@ static void the_choice_is_close_to_the_quickest(void **state) {
   }
   const tdm_forecast *chosen = made[TDM_COLLECTIVE_AUTO];
   const tdm_forecast *home = made[TDM_COLLECTIVE_HOME];
-  /* A ring whose messages and additions have queues of their own, each with nothing to wait for
-   * but the round before: 4.89 ms. */
+  /* A ring whose messages and additions have separate queues, each waiting only for the previous
+   * round: 4.89 ms. */
   if (chosen->step_ns > 1.1 * 4.89e6 || chosen->step_ns > 1.05 * least_ns ||
       home->step_ns < 4 * chosen->step_ns)
     fail_msg("%.0f us; of all algorithms %.0f, at home %.0f", chosen->step_ns / 1e3, least_ns / 1e3,

@@ -229,7 +229,7 @@ static void of_a_table_the_latest_rows_cross(void **state) {
   }
 }
 
-/* ---- Learned costs ---- */
+/* ---- Measured costs ---- */
 
 /* Devices of one class have one cost per kernel: the mean over the steps of all these devices. */
 static void devices_of_a_class_are_learned_together(void **state) {
@@ -391,8 +391,8 @@ static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *ope
   return made;
 }
 
-/* An operation's record states its work. A shorter record, from an older header, states none,
- * whatever bytes follow it. */
+/* Checks that an operation's record can define its work. A shorter record, from an older header,
+ * defines none, for any bytes after it. */
 static void an_own_operation_says_its_work_or_is_refused(void **state) {
   (void)state;
   tdm_context *context = described_context();

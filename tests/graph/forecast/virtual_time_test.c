@@ -275,7 +275,7 @@ static void a_crowded_group_is_slower(void **state) {
   end(&f);
 }
 
-/* The first queue has a group of its own, the other two the first. */
+/* Runs with the first queue in a separate group, and the other two in the first group. */
 static void run_with_group(uint32_t last) {
   const uint32_t groups[] = {last, 0, 0};
   struct fixture f;
@@ -385,8 +385,8 @@ static tdm_status run_many(const tdm_allocator *allocator, uint32_t tasks, uint3
   return status;
 }
 
-/* Few share a block of memory; of many each table has one of its own, and may be the one for which
- * there is none. */
+/* Checks each failing allocation. Few tasks share a block of memory; with many, each table is a
+ * separate allocation. */
 static void short_memory_is_told(void **state) {
   (void)state;
   static const uint32_t sizes[][2] = {{2, 1}, {3000, 9000}}; /* tasks, queues */

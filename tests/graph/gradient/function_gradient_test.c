@@ -1,5 +1,5 @@
-/* A function whose record names the operation of its gradient, and what that reads, in place of a
- * rule: the operands come in that order, with the function's attributes. */
+/* A function whose record names the operation of its gradient and that operation's operands,
+ * instead of a rule. The operands arrive in that order, with the function's attributes. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -380,8 +380,8 @@ static tdm_session *updater(tdm_store *store) {
   return train_session(graph, loss, tdm_adam(0.1), WITH(tdm_session_options, o.store = store));
 }
 
-/* Equivalent to loss.backward() BATCHES times, then optimizer.step(). Sums stay on their device,
- * where the optimizer reads them. Compared with one step over all rows at once. */
+/* Equivalent to loss.backward() BATCHES times, then optimizer.step(). Sums remain on their device,
+ * where the optimizer reads them. Compared with one step over all rows. */
 static void an_optimizer_takes_what_runs_have_summed_up(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -334,8 +334,8 @@ static const tdm_operation traced = {.struct_size = sizeof(tdm_operation),
                                      .persist = persist_trace,
                                      .persist_inputs = 1u << 1};
 
-/* Returns the trace after a step on rows of 1, 1, 3 and 3, in two micro-batches if asked, of a
- * layer that is called twice, the second time for their negatives. */
+/* Returns the trace after a step on rows of 1, 1, 3 and 3, in two micro-batches if requested, of a
+ * layer that is called twice, the second time with the negated rows. */
 static float trace_after(const char *device, int micro_batches) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));

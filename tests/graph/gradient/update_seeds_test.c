@@ -200,7 +200,7 @@ static void assert_apart(tdm_status status) {
     fail_msg("seed %llu: %s", (unsigned long long)seed, tdm_last_message());
 }
 
-/* NULL where such updates live apart. */
+/* Returns NULL if an update would read a value that another device's update writes. */
 static tdm_session *draw_session(tdm_context *context, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = describe(graph);
@@ -251,7 +251,7 @@ static void assert_everywhere(tdm_session *reader, const float (*values)[WIDTH])
   }
 }
 
-/* False: it cannot be planned with parameters that live apart. */
+/* Returns false if an update would read a value that another device's update writes. */
 static bool train(tdm_context *context, tdm_session *session, float (*values)[WIDTH]) {
   float x[MOST_ROWS][WIDTH];
   const int rows = MOST_ROWS - draw(3);

@@ -1,5 +1,5 @@
-/* Concatenations without a copy: which ones need no kernel, parts that do not wait for one another,
- * and unchanged results. */
+/* Concatenations without a copy: those that require no kernel, parts that do not wait for each
+ * other, and unchanged results. */
 #include <stdlib.h>
 
 #include "graph/passes/parts.h"
@@ -304,7 +304,7 @@ static tdm_session *halved_session(const char *there, bool there_first) {
   return train_session(graph, loss, tdm_sgd(0.1), WITH(tdm_session_options, o.seed = 5));
 }
 
-/* A part that is read after a sum overwrites the whole keeps memory of its own. */
+/* Checks that a part that is read after a sum overwrites the whole has separate memory. */
 static void parts_outlive_a_whole_that_is_overwritten(void **unused) {
   (void)unused;
   tdm_tensor *x =
@@ -330,7 +330,7 @@ static void parts_outlive_a_whole_that_is_overwritten(void **unused) {
   tdm_tensor_release(target);
 }
 
-/* Writers of different parts do not wait for one another. */
+/* Checks that writers of different parts do not wait for each other. */
 static void parts_do_not_wait_for_one_another(void **unused) {
   (void)unused;
   tdm_session *session = wrapped_session(0, "sim:0,sim:1,sim:2,cpu:1", "cpu:0");
@@ -365,7 +365,8 @@ static uint32_t dependencies_of(const tdm_plan *plan, const char *name) {
   return 0;
 }
 
-/* A part that cannot be made spoils what reads the whole, and names itself. */
+/* Checks that a failing part fails the consumers of the whole, with a message that names the part's
+ * replica. */
 static void a_failing_part_spoils_the_whole(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

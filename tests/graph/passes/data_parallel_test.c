@@ -332,8 +332,8 @@ static void places_show_what_replicas_had(void **unused) {
 
 /* ---- From part to part ---- */
 
-/* x (3, batch) through two parts that follow one another, each cut along dimension 1; the second
- * would find other rows in dimension 0. */
+/* Checks x (3, batch) through two consecutive parallel regions, each cut along dimension 1. The
+ * second would find other rows in dimension 0. */
 static void a_part_reads_another_as_it_says(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -327,7 +327,7 @@ static tdm_status infer_two(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* A node with more than one result is not fused, whatever its record states. */
+/* Checks that a node with more than one result is not fused, for any record. */
 static void two_outputs_are_no_part(void **unused) {
   (void)unused;
   static const tdm_operation two = {.struct_size = sizeof(tdm_operation),

@@ -33,7 +33,7 @@ static tdm_session *micro_session(tdm_context *context, model build, int parts, 
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
-/* Batches of two sizes, so that runs of two plans follow one another. */
+/* Creates batches of two sizes, so that runs of two plans are consecutive. */
 static void make_batch(test_batch *batch, tdm_context *context, int step) {
   test_batch_make(batch, context, step % 3 == 1 ? 8 : 11, (uint64_t)step + 1);
 }

@@ -108,7 +108,7 @@ static void a_recurrent_state_is_cut_along_dimension_1(void **unused) {
   }
 }
 
-/* ---- Parts within and after one another ---- */
+/* ---- Nested and consecutive regions ---- */
 
 static tdm_value layer(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_tanh(graph, name, tdm_linear(graph, name, x, WIDTH));

@@ -165,7 +165,7 @@ static tdm_tensor_list *train_loss(const char *devices, bool deterministic) {
   return state;
 }
 
-/* Equal chunks have equal bits, wherever they are. */
+/* Checks that equal chunks give equal bits on all devices. */
 static void a_loss_in_the_part_does_not_depend_on_places(void **unused) {
   (void)unused;
   static const char *const lists[] = {"cpu:0,cpu:1,sim:0", "sim:2,sim:0,sim:2",
@@ -179,7 +179,7 @@ static void a_loss_in_the_part_does_not_depend_on_places(void **unused) {
   tdm_tensor_list_release(wanted);
 }
 
-/* ---- Rows that lie apart ---- */
+/* ---- Rows that are not contiguous ---- */
 
 static void expect_near(const tdm_tensor *a, const tdm_tensor *b) {
   const float *x = tdm_tensor_data(a), *y = tdm_tensor_data(b);

@@ -129,7 +129,7 @@ static void elements_behind_one_another_are_rows_again(void **unused) {
 
 /* ---- Results that depend on positions -------------------------------------------------------- */
 
-/* Dropout of rows that a reshape has flattened, and of its own result, transposed. */
+/* Trains with dropout of rows that a reshape has flattened, and of its own transposed result. */
 static tdm_tensor *train_dropped(const cut_case *how) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x =

@@ -1,14 +1,14 @@
-/* Rows that are torn or mixed in the parts of a batch: values computed from them cannot be read as
- * the whole batch's, in micro-batches and in parallel regions. Invariant: such models, and no
- * others, are refused with the name of the layer that did it. */
+/* Rows that a layer splits or mixes across the parts of a batch, in micro-batches and in parallel
+ * regions. The parts' results cannot be joined to the whole batch's. Invariant: exactly such models
+ * are refused, with the name of the layer. */
 #define GROUP_CONTEXT graph_context_of(3, 1)
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
 enum { ROWS = 5, WIDTH = 4 };
 
-/* Makes something of x (batch, WIDTH), of the last only where batch is a size; the layer that tears
- * its rows is called "torn". */
+/* Builds a function of x (batch, WIDTH), of the last x only if batch is a size. The layer that
+ * splits rows is named "torn". */
 typedef tdm_value (*tearing)(tdm_graph *graph, tdm_value x);
 
 static tdm_value all_behind_some(tdm_graph *graph, tdm_value x) {

@@ -129,7 +129,8 @@ static void three_readers_share_one_transfer(void **state) {
     count_copies(context);
     (void)train_once(session, &batch);
     assert_int_equal(copies_made(context), 4);
-    /* The three adjoints are summed where they arise, and the sum comes back once. */
+    /* The three adjoints are summed on the device where they are computed, and the sum is copied
+     * back once. */
     assert_traffic(session, (tdm_traffic){.edge_transfers = 2,
                                           .edge_bytes = 2 * WORDS_BYTES,
                                           .boundary_transfers = 2,

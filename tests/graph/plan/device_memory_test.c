@@ -8,8 +8,8 @@
 
 enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
 
-/* Rounding of each buffer to the arena's grain, and the tolerance of the search for offsets: two
- * hundredths above the bytes in use at once. */
+/* Rounding of each buffer to the arena's grain, and the tolerance of the search for offsets: 2 %
+ * above the bytes that are in use concurrently. */
 enum { GRAIN_BYTES = 2048, SEARCHED_SHARE = 50 };
 
 static bool loss_is_wrapped; /* by build_classifier: with the rest of the model */

@@ -102,7 +102,7 @@ static uint64_t digest_of(tdm_plan *plan) {
   return plan->digest;
 }
 
-/* The digest is another while the field is, whatever names are. */
+/* Checks that the digest changes with the field and does not depend on names. */
 #define assert_counts(plan, field, digest)                                                         \
   do {                                                                                             \
     (field) += 1;                                                                                  \

@@ -98,7 +98,7 @@ static int plan_count(tdm_session *session) {
   return count;
 }
 
-/* Plans in flight are kept whatever the limit, and are released once they are idle. */
+/* Checks that plans in flight are kept beyond the limit and are released once they are idle. */
 static void plans_in_flight_are_not_evicted(void **unused) {
   (void)unused;
   tdm_session *session = scores_session(1);

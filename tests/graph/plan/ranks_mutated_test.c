@@ -222,7 +222,7 @@ static void mutate_messages(job_plans *job, int rank) {
   }
 }
 
-/* A receive waits for a send of its own rank that, along messages and waits, needs it. */
+/* Makes a receive wait for a send of its own rank that depends on it through messages and waits. */
 static void mutate_circles(job_plans *job, int rank) {
   tdm_schedule *schedule = schedule_of(job, rank);
   for (size_t s = 0; s < schedule->step_count; s++) {

@@ -1,6 +1,5 @@
-/* TANDEM_RED_ZONES: every value of a run in memory of its own, fresh and filled for every run, on
- * every kind of device; results stay as they are, and what touches more than it was given is found.
- */
+/* TANDEM_RED_ZONES: every value of a run has separate memory, allocated and filled for every run,
+ * on every kind of device. Results do not change, and accesses outside of a value are detected. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +131,7 @@ static void fresh_memory_is_filled(void **state) {
   tdm_context_release(context);
 }
 
-/* Returns true if a process that writes one byte after a block of a GPU dies when the block is
+/* Returns true if a process that writes one byte after a block of a GPU aborts when the block is
  * released. Without zones two blocks share an arena, and only the GPU's own memory follows
  * either. */
 static bool overrun_dies(const char *zones) {

@@ -93,7 +93,7 @@ static bool is_in_bucket(const tdm_graph *graph, const tdm_ir_node *node) {
          tdm_ir_value_at(graph, root)->producer == 0;
 }
 
-/* The last node that reads the copy's bytes, by whatever views; NULL: none. */
+/* Returns the last node that reads the copy's bytes, directly or through views; NULL: none. */
 static const tdm_ir_node *last_reader(const tdm_graph *graph, const tdm_ir_node *copy) {
   const tdm_ir_node *last = NULL;
   uint32_t value = copy->first_output;

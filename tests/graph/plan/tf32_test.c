@@ -16,7 +16,7 @@ static tdm_context *context_with(int tf32, const char *variable) {
   return context;
 }
 
-/* factor times a weight that the seed and the name give, wherever it is computed. */
+/* Computes factor times a weight that the seed and the name determine, on any device. */
 static float product_on(tdm_context *context, const char *device, bool deterministic) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, device);

@@ -1,5 +1,6 @@
-/* Wherever a view, or a part of a concatenation, of a real plan is moved or grown beyond the memory
- * it lies in, verify refuses the plan: for every value of several plans that a step touches. */
+/* Views, and parts of concatenations, of real plans that are moved or grown beyond the memory that
+ * contains them. verify refuses each such plan, for every value of several plans that a step
+ * accesses. */
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
 

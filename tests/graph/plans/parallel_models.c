@@ -5,12 +5,12 @@
 #define TOY                                                                                        \
   "\"device\": {\"model\": \"toy\", \"memory_bytes\": 1e6, \"flops_per_second\": {\"float32\": "   \
   "2e9}, \"memory_bytes_per_second\": 1e9, \"launch_us\": 3}"
-/* Four devices with links to one another, in pairs that share the one to the host. */
+/* Four devices with links between all of them. Pairs share the link to the host. */
 #define ONE_HOST                                                                                   \
   "{\"title\": \"four\", \"sources\": [\"this test\"], \"devices_per_host\": 4, " TOY              \
   ", \"peer\": {\"latency_us\": 1, \"bytes_per_second\": 4e9}, \"host_link\": {\"latency_us\": "   \
   "5, \"bytes_per_second\": 10e9, \"sharing\": 2}}"
-/* Three hosts of two devices that reach one another through the host. */
+/* Three hosts of two devices, which are connected through the host. */
 #define THREE_HOSTS                                                                                \
   "{\"title\": \"six\", \"sources\": [\"this test\"], \"hosts\": 3, \"devices_per_host\": 2, " TOY \
   ", \"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}, \"network\": "                \

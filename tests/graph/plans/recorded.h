@@ -1,5 +1,5 @@
 /* Texts about models (models.h) that are recorded in the tests' folder and compared. A text is the
- * same on every machine, whatever its measurements. */
+ * same on every machine, for any measurements. */
 #ifndef TANDEM_TESTS_GRAPH_PLANS_RECORDED_H
 #define TANDEM_TESTS_GRAPH_PLANS_RECORDED_H
 
@@ -13,7 +13,7 @@ typedef struct recorded_kind {
   bool profiles;                               /* sessions do */
   bool (*is_told_of)(const plan_model *model); /* NULL: of all */
   /* Writes the text about the session, whose plan exists. In a job each rank writes one, on a
-   * thread of its own. */
+   * separate thread. */
   void (*tell)(const plan_model *model, tdm_session *session, FILE *out);
 } recorded_kind;
 

@@ -3,7 +3,8 @@
 #include "tests/graph/plans/recorded.h"
 #include "tests/graph/support.h"
 
-/* Plans of sequences are made by runs, which want memory of their own. */
+/* Runs every model except sequences, whose plans are made by runs, which require additional
+ * memory. */
 static void sweep(const plan_model *models, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!models[i].in_sequence) recorded_sweep_memory(&models[i]);

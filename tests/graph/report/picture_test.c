@@ -197,7 +197,8 @@ static void a_result_has_a_dtype_and_a_shape(void **state) {
   }
 }
 
-/* Values are numbers from 1 to a limit, in whatever names them; all texts but a few are needed. */
+/* Checks numbers from 1 to a limit for every reference to a value. All texts except a few are
+ * required. */
 static void what_is_no_plan_is_refused(void **unused) {
   (void)unused;
   static const struct {

@@ -104,7 +104,8 @@ static void a_full_device_says_so(void **state) {
   }
 }
 
-/* Before the report: nothing of its own went wrong, and the stream is not good all the same. */
+/* Checks a stream that had failed before the report: the report fails although its own writes
+ * succeed. */
 static void a_stream_that_had_failed_is_told(void **state) {
   (void)state;
   for (size_t i = 0; i < TDM_COUNT_OF(reports); i++) {

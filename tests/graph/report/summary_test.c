@@ -25,7 +25,8 @@ static void expect_summary(tdm_session *session, const char *wanted) {
   free(text);
 }
 
-/* Words of an embedding on cpu:0, the rest on sim:0; the tied head has no parameters of its own. */
+/* Builds a model with its embedding on cpu:0 and the rest on sim:0. The tied head has no separate
+ * parameters. */
 static tdm_graph *build(tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_dim batch = TDM_DIM("batch");

@@ -99,8 +99,8 @@ static void the_caller_and_the_last_phase_are_on_the_path(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* Nodes of one name and action count together, whatever plan they are of: "dense" in two plans,
- * with 100 ns each, is more than "words", with 150 in one. */
+/* Checks that nodes of one name and action are added up over all plans: "dense" in two plans, with
+ * 100 ns each, is more than "words", with 150 in one. */
 static void what_bounds_is_added_up_over_plans(void **unused) {
   (void)unused;
   test_timeline test;

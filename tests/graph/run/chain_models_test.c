@@ -41,8 +41,8 @@ static tdm_session *tied_session(tdm_context *context, const char *second, int d
   return train_session(graph, loss, optimizer, &options);
 }
 
-/* Batches of two sizes: runs of two plans follow one another. Every fifth step has an id outside of
- * the table, and fails. */
+/* Creates batches of two sizes, so that runs of two plans are consecutive. Every fifth step has an
+ * id outside of the table, and fails. */
 static void make_batch(test_batch *batch, tdm_context *context, int step, bool fails) {
   test_batch_make(batch, context, step % 8 < 5 ? 8 : 6, (uint64_t)step);
   if (fails && step % 5 == 2) ((int64_t *)tdm_tensor_data(batch->ids))[3] = MODEL_ROWS;

@@ -166,7 +166,7 @@ static tdm_status play_rows(tdm_context *context) {
 
 enum { LARGE_NODES = 2500, RING_LAYERS = 220 };
 
-/* With many values, every table of a pass is an allocation of its own. */
+/* Trains a graph with so many values that every table of a pass is a separate allocation. */
 static tdm_status play_large(tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return told();
@@ -221,7 +221,7 @@ static tdm_status play_ring(tdm_context *context) {
   return status;
 }
 
-/* Releases every object, whatever failed. */
+/* Releases every object, after any failure. */
 static tdm_status play_and_end(memory_sweep *sweep) {
   tdm_context *context =
       sweep->context ? tdm_context_retain(sweep->context) : make_context(&sweep->allocator);
@@ -340,7 +340,7 @@ static void every_allocation_of_small_rings(void **unused) {
     sweep_above_the_context(play_ring, 50);
 }
 
-/* The context's own allocations come first, so only the first ones need a context of their own. */
+/* Each of the first allocations is the context's and requires a new context. Later ones do not. */
 static void every_allocation_of_the_context(void **unused) {
   (void)unused;
   memory_sweep sweep;

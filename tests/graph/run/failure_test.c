@@ -64,7 +64,8 @@ static void assert_cause(tdm_fault_site site) {
   assert_message(cause);
 }
 
-/* Nothing has changed, and the next step is as if nothing had happened. */
+/* Checks that nothing has changed, and that the next step gives the same result as without the
+ * failure. */
 static void check_unchanged(fault_sweep *sweep, tdm_session *session, const tdm_tensor_list *before,
                             const tdm_tensor_list *next, uint64_t version) {
   sweep->unchanged++;
@@ -140,7 +141,7 @@ static void sweep_all(const char *first, const char *second, bool waits) {
   fault_sweep sweep;
   sweep_begin(&sweep, first, second);
   sweep_site(&sweep, TDM_FAULT_KERNEL, true);
-  /* Five parameters are updated, each by a node of its own. */
+  /* Five parameters are updated, each by a separate node. */
   assert_true(sweep.broken >= 10);
   assert_true(sweep.unchanged >= 20);
   sweep_site(&sweep, TDM_FAULT_COPY, true);

@@ -1,6 +1,6 @@
 /* Children that inherit a context by fork, while other threads use it. Each call in a child fails
- * with a message, releasing is harmless, and a context of its own works. A child does not affect
- * its parent. */
+ * with a message, releasing is harmless, and a new context works. A child does not affect its
+ * parent. */
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
@@ -70,7 +70,7 @@ static void release_all(family *all) {
   tdm_context_release(all->context);
 }
 
-/* ---- In the child: no cmocka, which would go on with the parent's tests ---- */
+/* ---- In the child, without cmocka, which would continue with the parent's tests ---- */
 
 static int failures;
 

@@ -193,7 +193,7 @@ static void a_failing_run_tells_its_callback(void **unused) {
   assert_non_null(strstr(tally.message, "embedding"));
   assert_non_null(strstr(tally.message, "-77"));
   assert_int_equal(tdm_store_version(tdm_session_store(session)), 2);
-  /* Refused at once: the callback is never called. */
+  /* Refused immediately: the callback is never called. */
   const tdm_feed unknown = {.name = "nobody", .tensor = good.ids};
   assert_status(tdm_submit(session, true, &unknown, 1, NULL, 0, run_tally_note, &tally),
                 TDM_INVALID_ARGUMENT);
@@ -277,7 +277,8 @@ static void any_thread_may_submit(void **unused) {
   tdm_context_release(context);
 }
 
-/* Runs retain the objects that they need: session, graph and context may be released at once. */
+/* Checks that runs retain session, graph and context, so that these may be released while runs are
+ * in flight. */
 static void everything_may_be_let_go_in_flight(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();

@@ -180,8 +180,8 @@ static void a_number_for_which_memory_is_short_is_given_up(void **unused) {
   tdm_context_release(context);
 }
 
-/* Ids outside of the table, and a loss that is not finite, say nothing of the number of parts: the
- * numbers are tried in order as if these runs had not been. */
+/* Checks that ids outside of the table and a loss that is not finite do not affect the tuning of
+ * the number of parts. */
 static void unrelated_failures_give_up_no_number(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

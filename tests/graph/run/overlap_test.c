@@ -1,7 +1,7 @@
-/* Inference runs in flight work on both devices at once: throughput is close to the limit of the
- * longest stage, by the timeline's own timestamps. A stage sleeps, so that other load on the
- * machine does not affect it. If the measurement fails, it is repeated with longer stages, so that
- * delays have less weight. */
+/* Inference runs in flight use both devices concurrently. By the timeline's timestamps, throughput
+ * is close to the limit of the longest stage. A stage sleeps, so that other load on the machine
+ * does not affect it. If the measurement fails, it is repeated with longer stages, so that delays
+ * have less weight. */
 #include <time.h>
 
 #include "graph/run/trace.h"

@@ -218,7 +218,7 @@ static void a_recurrent_layer_at_any_placement(void **unused) {
   a_kept_state_gives_the_same_bits(TEST_KIND ":0");
 }
 
-/* ---- Read behind its write ------------------------------------------------------------------- */
+/* ---- Reads after the write ------------------------------------------------------------------- */
 
 enum { PLACES = 6 };
 

@@ -1,5 +1,5 @@
-/* Values that runs of a sequence keep, as a whole and in rows, at any placement; several sequences
- * at once; failures, which lose nothing. For accelerators of TEST_KIND. */
+/* Values that runs of a sequence keep, as a whole and in rows, at any placement. Several sequences
+ * run concurrently. Failures lose no kept value. For accelerators of TEST_KIND. */
 #include <pthread.h>
 #include <stdlib.h>
 

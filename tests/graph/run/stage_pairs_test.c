@@ -1,8 +1,8 @@
-/* Two stages on any two devices, in either order, overlap: runs in flight, and micro-batches of one
- * run. Twice judged: by the plan itself, in virtual time, where stages take their time and nothing
- * else does, so that no machine decides; and by the timestamps of runs whose stages sleep. There a
- * loaded machine is late by some time, whatever the stages take: a trial that falls short is made
- * again with stages twice as long. */
+/* Two stages on any two devices, in either order, overlap: runs in flight, and micro-batches of
+ * one run. Checked twice: on the plan in virtual time, where only stages take time, independent
+ * of the machine; and by the timestamps of runs whose stages sleep. There a loaded machine adds
+ * a delay that does not depend on the stages, so a trial that fails is repeated with stages
+ * twice as long. */
 #include "graph/forecast/virtual_time.h"
 #include "graph/run/trace.h"
 #include "tests/graph/nap.h"

@@ -78,7 +78,7 @@ static size_t resident_bytes(void) {
   return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The number of runs that the session accepts at once. */
+/* Submits as many runs as the session accepts concurrently. */
 static void submit_many(steady *mine, int from, int until) {
   const tdm_fetch scores = {.name = "scores"};
   for (int i = from; i < until; i++) {
@@ -102,7 +102,8 @@ static void submitted_runs_grow_nothing(void **unused) {
   const size_t before = tdm_faulty_allocator_outstanding_bytes(mine.faulty);
   const size_t resident = resident_bytes();
   submit_many(&mine, 1000, run_count());
-  /* Every run in flight keeps its own, and how many were at once is chance: a few more may be. */
+  /* Every run in flight has separate memory, and the number of concurrent runs varies: a few more
+   * may be in use. */
   const size_t after = tdm_faulty_allocator_outstanding_bytes(mine.faulty);
   assert_true(after < before + 200000);
   /* Sanitizers keep freed memory. Elsewhere 40 bytes per run would be too many. */

@@ -1,4 +1,5 @@
-/* Training: it learns wherever the layers live, repeats bitwise, and takes batches of any size. */
+/* Training: the loss falls for every placement, results repeat bitwise, and batches have any
+ * size. */
 #include <math.h>
 
 #include "tests/graph/support.h"

@@ -75,8 +75,8 @@ static void sharing_needs_order(void **state) {
   }
 }
 
-/* Storage that ends with one step is free at once. If two steps are unordered, the end of one does
- * not imply the end of the other. */
+/* Checks that storage whose use ends with one step is free immediately. If two steps are unordered,
+ * the end of one does not imply the end of the other. */
 static void ends_cover_themselves_and_what_is_before(void **state) {
   (void)state;
   struct fixture f;

@@ -154,7 +154,8 @@ static void draw_refresh(struct drawing *drawing, uint32_t step) {
   builder_writes(&drawing->builder, drawing->states[which]);
 }
 
-/* A value that several steps make up, each on a queue of its own, some reading as others do. */
+/* Draws a value that several steps compute together, each on a separate queue, some of them reading
+ * parts of others. */
 static void draw_parts(struct drawing *drawing, uint32_t count) {
   struct builder *builder = &drawing->builder;
   struct numbers *numbers = &drawing->numbers;

@@ -15,8 +15,8 @@ struct numbers numbers_of(const char *stream, uint64_t seed);
 uint32_t numbers_below(struct numbers *numbers, uint32_t limit); /* [0, limit); limit > 0 */
 bool numbers_chance(struct numbers *numbers, uint32_t percent);
 
-/* Each appends; the storage's or step's number comes back. Running out of memory is an error in
- * *status, which stays at the first; accesses belong to the last step. */
+/* The functions append, and return the number of the storage or step. Running out of memory is an
+ * error in *status, which keeps the first error. Accesses belong to the last step. */
 struct builder {
   tdm_schedule *schedule;
   tdm_status status;

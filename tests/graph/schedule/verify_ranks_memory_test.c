@@ -42,7 +42,7 @@ static void fill_rank(struct crowd *crowd, uint32_t kind, const tdm_allocator *a
   assert_int_equal(builder.status, TDM_OK);
 }
 
-/* So many ranks and messages that each user of memory makes an allocation of its own. */
+/* Uses so many ranks and messages that each table is a separate allocation. */
 static void every_allocation_may_fail(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();

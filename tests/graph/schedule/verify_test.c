@@ -150,7 +150,7 @@ static void what_is_too_much_to_verify_is_told(void **state) {
   tdm_schedule_deinit(plan);
 }
 
-/* Places that take all bits of an offset to tell apart. */
+/* Checks offsets in arenas of up to INT64_MAX bytes. */
 static void arenas_may_be_as_large_as_can_be_counted(void **state) {
   (void)state;
   struct fixture fixture;
@@ -220,7 +220,7 @@ static void unordered_accesses_are_refused(void **state) {
           "step 1 of run 1 touches storage 0, but nothing orders it after step 0 of run 1");
   /* x lies where step 0 of the next run writes it while this one is read. */
   REFUSES(plan->slots = 1, "step 0 of run 2 touches storage 0, but nothing orders it after");
-  /* The update is on a queue of its own: the next run's reader of w does not wait for it. */
+  /* The update is on a separate queue: the next run's reader of w does not wait for it. */
   REFUSES((plan->queue_count = 3, plan->steps[3].queue = 2),
           "step 1 of run 2 touches storage 3, but nothing orders it after step 3 of run 1");
 }
@@ -283,7 +283,8 @@ static void an_empty_schedule_is_sound(void **state) {
   tdm_schedule_deinit(&zero);
 }
 
-/* Many readers that know nothing of each other: the next writer must know them all. */
+/* Checks many readers that are unordered with each other: the next writer must be ordered after all
+ * of them. */
 static void every_reader_is_remembered(void **state) {
   (void)state;
   enum { READERS = 9 };

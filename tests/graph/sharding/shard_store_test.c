@@ -37,7 +37,8 @@ static void states_load_whatever_the_number_of_shards(void **state) {
   tdm_context_release(context);
 }
 
-/* Each shard is a matrix of its own, whose means of rows and of columns are. One has one row. */
+/* Checks that each shard is a separate matrix with its own means of rows and of columns. One shard
+ * has one row. */
 static void states_of_rows_and_columns_are_each_shards(void **state) {
   (void)state;
   tdm_context *context = graph_context();

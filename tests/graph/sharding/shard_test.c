@@ -1,6 +1,6 @@
-/* Tables in shards against the same tables as wholes: drawn models train to the same bits, whatever
- * looks the table up, whatever has its shards, in micro-batches and in replicas. And what crosses.
- */
+/* Sharded tables compared with the same tables as wholes. Random models train to the same bits, for
+ * every consumer of the table and every device of its shards, in micro-batches and in replicas. The
+ * transferred bytes are checked. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -37,7 +37,7 @@ extern const table_case in_two;
 
 /* Adds the loss, an output as well as "y"; the table is looked up by "ids" below "model". */
 tdm_value table_model_build(tdm_graph *graph, const table_case *self, bool sharded);
-/* Creates a session that trains it; NULL where it was refused. store NULL: one of its own. */
+/* Creates a session that trains it; NULL if it was refused. store NULL: a new store. */
 tdm_session *table_session(tdm_context *context, const table_case *self, bool sharded,
                            tdm_store *store);
 

@@ -25,7 +25,7 @@ typedef struct scene {
   char weights[512];
 } scene;
 
-/* ---- What wants the store exclusively -------------------------------------------------------- */
+/* ---- Calls that require the store exclusively ------------------------------------------------ */
 
 static void save_store(scene *self) {
   tdm_tensor_list *list = tdm_store_save(self->store, true);

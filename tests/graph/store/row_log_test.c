@@ -1,5 +1,5 @@
-/* Tables whose rows updates log: where the pieces of a log lie, what memory they take, and what
- * updating them, and refreshing copies by them, is said to cost. */
+/* Tables whose updates log rows: the offsets of a log's pieces, its memory, and the predicted costs
+ * of updating it and of refreshing copies from it. */
 #include <pthread.h>
 
 #include "graph/forecast/costs.h"
@@ -11,7 +11,7 @@
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
 /* Creates a session with a table at home on cpu:0, of which sim:0 reads a copy, after some steps.
- * store NULL: a store of its own. */
+ * store NULL: a new store. */
 static tdm_session *session_trained_by(tdm_optimizer optimizer, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
@@ -38,8 +38,8 @@ static tdm_session *trained_session(tdm_store *store) {
   return session_trained_by(tdm_sgd(0.1), store);
 }
 
-/* Those of five versions that follow one another are apart, within the log's memory; then they are
- * the first one's again. */
+/* Checks that the pieces of five consecutive versions are disjoint and inside the log's memory. The
+ * next version reuses the first piece. */
 static void pieces_of_a_log_are_apart(void **unused) {
   (void)unused;
   tdm_session *session = trained_session(NULL);

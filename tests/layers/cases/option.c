@@ -22,7 +22,7 @@ static layer_case case_of(const char *layer) {
   return (layer_case){.name = NULL};
 }
 
-/* Takes apart "CASE/option.LAYER"; the case's name is a borrowed copy that lives as long as the
+/* Parses "CASE/option.LAYER"; the case's name is a borrowed copy that lives as long as the
  * process. */
 static bool read_case(const char *full, const tdm_tensor *numbers, layer_case *out_case) {
   static char names[LAYER_CASES_MAX][64];

@@ -1,4 +1,4 @@
-/* The cases that golden data of training exist for: a model, an optimizer, where it lives. */
+/* Cases with golden data of training: a model, an optimizer and a placement. */
 #ifndef TANDEM_TESTS_LAYERS_CASES_TRAINING_H
 #define TANDEM_TESTS_LAYERS_CASES_TRAINING_H
 

@@ -83,7 +83,7 @@ static tdm_value splits_evenly(tdm_graph *graph, const operands *of) {
   return parts[2];
 }
 
-/* Rows go over devices, are turned around, and come back. */
+/* Copies rows over several devices, exchanges dimensions, and copies them back. */
 static tdm_value goes_over_devices(tdm_graph *graph, const operands *of) {
   tdm_scope_push(graph, "part");
   const tdm_value y = tdm_flip(graph, "f", of->x, (const int[]){1}, 1);
@@ -99,7 +99,7 @@ static tdm_value build_module(tdm_graph *graph, void *user, tdm_value input) {
   return tdm_flip(graph, "f", input, (const int[]){1}, 1);
 }
 
-/* Halves of the rows go to replicas of a module, and come back. */
+/* Computes the halves of the rows in replicas of a module, and gathers the results. */
 static tdm_value goes_over_replicas(tdm_graph *graph, const operands *of) {
   const tdm_module module = {.name = "part", .build = build_module};
   tdm_module replicas[2];
@@ -341,7 +341,8 @@ static void check_scattered(tdm_tensor *tensor, int dimension, const unsigned ch
     tdm_tensor_release(chunks[i]);
 }
 
-/* To an accelerator and back, to several devices at once, and in parts and together again. */
+/* Checks copies to an accelerator and back, to several devices, and as parts that are joined
+ * again. */
 static void tensors_travel_in_every_dtype(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

@@ -1,6 +1,5 @@
-/* Names that are left out: layers are numbered as torch.nn.Sequential numbers its modules, each
- * call counts once, and operations that draw random numbers draw their own whatever they are
- * called. */
+/* Layers without names are numbered as torch.nn.Sequential numbers its modules. Each call counts
+ * once, and every operation that draws random numbers draws different ones, for any names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -269,7 +268,7 @@ static void dropouts_of_one_name_draw_apart(void **unused) {
       for (int b = 0; b < a; b++)
         assert_memory_not_equal(masks[k][a], masks[k][b], sizeof masks[k][a]);
   }
-  /* The first of a name draws as if it were the only one. */
+  /* The first of several with one name draws the same as a single one. */
   assert_memory_equal(masks[1][0], masks[2][0], sizeof masks[1][0]);
   float again[3][ROWS * WIDTH];
   train_dropouts(names[1], again);

@@ -134,8 +134,8 @@ static inline bool fits(const char *pattern, const char *name) {
   return strncmp(pattern, name, strlen(pattern)) == 0;
 }
 
-/* operand: KIND.NAME. special: 0 for NaN. wanted, is: PyTorch's class and the library's; two
- * numbers if both are FINITE. */
+/* Returns true if the difference is a known exception. operand: KIND.NAME. special: 0 for NaN.
+ * wanted, is: PyTorch's class and the library's; two numbers if both are FINITE. */
 static inline bool is_excepted(const char *family, const char *name, const char *operand,
                                int special, value_class wanted, value_class is) {
   for (size_t i = 0; i < sizeof exceptions / sizeof exceptions[0]; i++) {

@@ -1,6 +1,6 @@
-/* The product's kinds where a driver shows GPUs and the kernels are in a library of their own,
- * which is made of the emulation here: found, missing, of another version, or not a library. The
- * wrapper puts a driver where the system finds it, and passes the folders. */
+/* The kinds of devices of the library with a driver that shows GPUs and with a separate kernel
+ * library, built from the emulation. The kernel library is valid, missing, of another version, or
+ * not a library. The wrapper script installs the driver and passes the folders. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -20,7 +20,7 @@ static layout layout_of(const kernel_case *test) {
   return result;
 }
 
-/* y and x are one row whose elements are step apart. */
+/* Computes y of one row x; the elements of each are `step` apart. */
 static void softmax_row(const double *x, double *y, int64_t size, int64_t step, bool logarithm) {
   double most = -INFINITY, sum = 0;
   for (int64_t i = 0; i < size; i++)

@@ -49,7 +49,7 @@ void counter_pause_at_random(bool pauses);
 
 /* Draws a model with `node_count` nodes and a loss over up to `device_count` (1 to 4) devices. */
 void counter_model_draw(counter_model *model, uint64_t seed, int node_count, int device_count);
-/* The session that runs it, and trains it when asked. */
+/* Creates the session that runs the model, and trains it if `train`. */
 tdm_session *counter_session(const counter_model *model, tdm_context *context, int depth,
                              bool trains);
 

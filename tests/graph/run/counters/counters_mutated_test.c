@@ -1,6 +1,6 @@
-/* An executor that ignores any one wait gives other results than the oracle within 200 seeds: for
- * every wait of several plans. A seed draws the inputs and which command is held back; the wait is
- * taken out of the plan's programs, which is what ignoring it means. */
+/* Checks, for every wait of several plans, that an executor that ignores it gives other results
+ * than the oracle within 200 seeds. A seed draws the inputs and the command that is held back. To
+ * ignore a wait, the test removes it from the plan's programs. */
 #include <stdlib.h>
 
 #include "tests/devices/sanitized.h"

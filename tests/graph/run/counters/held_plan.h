@@ -1,8 +1,7 @@
-/* A plan whose commands can be held back one at a time, and whose waits can be taken out: how an
- * executor that ignores a wait is caught. Every command gets a place for one more wait before it,
- * for a gate: a command on a device of its own that ends once all other threads sleep.
- * More waits are always legal, so a plan that is held anywhere still has to give the same result.
- */
+/* A plan whose commands can be held back one at a time, and whose waits can be removed, to detect
+ * an executor that ignores a wait. Every command gets a place for one more wait before it, for a
+ * gate: a command on a separate device that ends once all other threads sleep. Additional waits are
+ * always legal, so a plan that is held anywhere must give the same result. */
 #ifndef TANDEM_TESTS_GRAPH_RUN_COUNTERS_HELD_PLAN_H
 #define TANDEM_TESTS_GRAPH_RUN_COUNTERS_HELD_PLAN_H
 

@@ -301,7 +301,7 @@ static void what_no_update_touches_need_not_be_mended(void **unused) {
   }
 }
 
-/* ---- What ranks are told otherwise ----------------------------------------------------------- */
+/* ---- Differences between ranks --------------------------------------------------------------- */
 
 static tdm_status refuse_step(const job_rank *rank, tdm_session *session, uint64_t hash) {
   const tdm_status status = step(rank, session, 2);

@@ -215,7 +215,7 @@ static void steps_in_flight_fail_on_all_ranks_alike(void **state) {
 
 /* ---- Ranks that do not run the same ---------------------------------------------------------- */
 
-/* Rank 1 leaves out a run; the next one of each meets another one's message. */
+/* Skips a run on rank 1, so that the next run of each rank receives a message of another run. */
 static tdm_status leave_one_out(job_rank *rank) {
   tdm_graph *graph = seed_graph(rank->context, "host:0/cpu:0", "host:1/cpu:0", NULL);
   tdm_session *session = job_session(graph, (tdm_value){0, 0}, NULL);

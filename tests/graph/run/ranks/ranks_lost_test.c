@@ -236,7 +236,7 @@ static void who_waits_for_a_rank_that_has_exited_is_told(void **state) {
   tell_who_waits(EXITING);
 }
 
-/* ---- Cut off from one another ---------------------------------------------------------------- */
+/* ---- Lost links between ranks ---------------------------------------------------------------- */
 
 /* Rank 0 cuts its link with rank 1 between the steps. */
 static tdm_status lose_link(job_rank *rank) {

@@ -107,7 +107,8 @@ FOR_REAL_FUNCTION number larger_of(number a, number b) {
       const OF_STORED(name##_operands) * at, REAL_OF_STORED(name##_numbers) * n) {                 \
     USING_REAL                                                                                     \
     (void)learning_rate, (void)at;                                                                 \
-    TDM_STATES_##name(UPDATE_VALUE) TDM_NUMBERS_##name(UPDATE_SET_NUMBER, UPDATE_SET_STATE)        \
+    TDM_STATES_##name(UPDATE_VALUE)                                                                \
+    TDM_NUMBERS_##name(UPDATE_SET_NUMBER, UPDATE_SET_STATE)                                        \
   }                                                                                                \
   FOR_REAL_FUNCTION void name##_update(const OF_REAL(name##_numbers) * n,                          \
                                        OF_REAL(name##_element) * e) {                              \

@@ -183,27 +183,28 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
  * (of y): x or y, formula of both); BINARY(name, formula of x and y, which are broadcast). The
  * kernel of a line has its name. settings reads `first`, `second` and `flag`
  * (devices/kernels/elementwise/element_settings.h); ns: what a vector takes, about. */
+/* clang-format off */
 #define TDM_CPU_ELEMENTS(UNARY, GRADIENT, BINARY)                                                  \
   UNARY(relu, tdm_no_settings, 3.0, vec_select(x < (vec){0}, (vec){0}, x))                         \
   GRADIENT(relu_gradient, tdm_no_settings, 4.0, y, vec_select(y <= (vec){0}, (vec){0}, d))         \
   UNARY(tanh, tdm_no_settings, 6.0, vec_tanh(x))                                                   \
-  GRADIENT(tanh_gradient, tdm_no_settings, 4.0, y, d *(1 - y * y))                                 \
+  GRADIENT(tanh_gradient, tdm_no_settings, 4.0, y, d * (1 - y * y))                                \
   UNARY(sigmoid, tdm_no_settings, 6.0, vec_sigmoid(x))                                             \
-  GRADIENT(sigmoid_gradient, tdm_no_settings, 4.0, y, d *((1 - y) * y))                            \
-  UNARY(silu, tdm_no_settings, 6.0, x *vec_sigmoid(x))                                             \
-  GRADIENT(silu_gradient, tdm_no_settings, 6.0, x, d *vec_silu_slope(x))                           \
-  UNARY(hardswish, tdm_no_settings, 4.0, x *vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)            \
+  GRADIENT(sigmoid_gradient, tdm_no_settings, 4.0, y, d * ((1 - y) * y))                           \
+  UNARY(silu, tdm_no_settings, 6.0, x * vec_sigmoid(x))                                            \
+  GRADIENT(silu_gradient, tdm_no_settings, 6.0, x, d * vec_silu_slope(x))                          \
+  UNARY(hardswish, tdm_no_settings, 4.0, x * vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)           \
   GRADIENT(hardswish_gradient, tdm_no_settings, 6.0, x,                                            \
            vec_select(x <= vec_set(-3), (vec){0},                                                  \
                       vec_select(x >= vec_set(3), d, d * (x / 3 + (real)0.5))))                    \
   UNARY(hardsigmoid, tdm_no_settings, 4.0, vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)             \
   GRADIENT(hardsigmoid_gradient, tdm_no_settings, 4.0, x,                                          \
-           vec_between(d *SIXTH, x, vec_set(-3), vec_set(3)))                                      \
-  UNARY(mish, tdm_no_settings, 20.0, x *vec_tanh(vec_softplus(x, 1, (real)INFINITY)))              \
-  GRADIENT(mish_gradient, tdm_no_settings, 26.0, x, d *vec_mish_slope(x))                          \
+           vec_between(d * SIXTH, x, vec_set(-3), vec_set(3)))                                     \
+  UNARY(mish, tdm_no_settings, 20.0, x * vec_tanh(vec_softplus(x, 1, (real)INFINITY)))             \
+  GRADIENT(mish_gradient, tdm_no_settings, 26.0, x, d * vec_mish_slope(x))                         \
   UNARY(gelu, tdm_gelu_settings, GELU_NS, flag ? vec_gelu(x, true) : vec_gelu(x, false))           \
   GRADIENT(gelu_gradient, tdm_gelu_settings, GELU_GRADIENT_NS, x,                                  \
-           d *(flag ? vec_gelu_slope(x, true) : vec_gelu_slope(x, false)))                         \
+           d * (flag ? vec_gelu_slope(x, true) : vec_gelu_slope(x, false)))                        \
   UNARY(leaky_relu, tdm_leaky_relu_settings, 3.0, vec_select(x < (vec){0}, x * first, x))          \
   GRADIENT(leaky_relu_gradient, tdm_leaky_relu_settings, 4.0, x,                                   \
            vec_select(x > (vec){0}, d, d * first))                                                 \
@@ -212,14 +213,14 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
            vec_select(x > (vec){0}, d, d * first * vec_exp(x)))                                    \
   UNARY(softplus, tdm_function_settings, 14.0, vec_softplus(x, first, second))                     \
   GRADIENT(softplus_gradient, tdm_function_settings, 8.0, x,                                       \
-           vec_select(x *first > vec_set(second), d, d * vec_sigmoid(x * first)))                  \
+           vec_select(x * first > vec_set(second), d, d * vec_sigmoid(x * first)))                 \
   UNARY(clamp, tdm_function_settings, 3.0, vec_clamp(x, vec_set(first), vec_set(second)))          \
   GRADIENT(clamp_gradient, tdm_function_settings, 4.0, x,                                          \
            vec_between(d, x, vec_set(first), vec_set(second)))                                     \
   UNARY(abs, tdm_no_settings, 3.0, vec_absolute(x))                                                \
   GRADIENT(abs_gradient, tdm_no_settings, 4.0, x,                                                  \
            vec_select(x > (vec){0}, d, vec_select(x < (vec){0}, -d, d * 0)))                       \
-  UNARY(affine, tdm_function_settings, 3.0, x *first + second)                                     \
+  UNARY(affine, tdm_function_settings, 3.0, x * first + second)                                    \
   UNARY(exp, tdm_no_settings, 6.0, vec_exp(x))                                                     \
   UNARY(log, tdm_no_settings, 8.0, vec_log_of_any(x))                                              \
   UNARY(sqrt, tdm_no_settings, 6.0, vec_sqrt(x))                                                   \
@@ -227,11 +228,11 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
   UNARY(rsqrt, tdm_no_settings, 10.0, 1 / vec_sqrt(x))                                             \
   GRADIENT(rsqrt_gradient, tdm_no_settings, 4.0, y, (real)-0.5 * d * (y * y * y))                  \
   UNARY(sin, tdm_no_settings, LIBRARY_NS(10.0), vec_each_sin(x))                                   \
-  GRADIENT(sin_gradient, tdm_no_settings, LIBRARY_NS(10.0), x, d *vec_each_cos(x))                 \
+  GRADIENT(sin_gradient, tdm_no_settings, LIBRARY_NS(10.0), x, d * vec_each_cos(x))                \
   UNARY(cos, tdm_no_settings, LIBRARY_NS(10.0), vec_each_cos(x))                                   \
-  GRADIENT(cos_gradient, tdm_no_settings, LIBRARY_NS(10.0), x, -d *vec_each_sin(x))                \
+  GRADIENT(cos_gradient, tdm_no_settings, LIBRARY_NS(10.0), x, -d * vec_each_sin(x))               \
   UNARY(erf, tdm_no_settings, LIBRARY_NS(10.0), vec_each_erf(x))                                   \
-  GRADIENT(erf_gradient, tdm_no_settings, 8.0, x, d *TWO_OVER_SQRT_PI *vec_exp(-x *x))             \
+  GRADIENT(erf_gradient, tdm_no_settings, 8.0, x, d * TWO_OVER_SQRT_PI * vec_exp(-x * x))          \
   UNARY(floor, tdm_no_settings, 4.0, vec_each_floor(x))                                            \
   UNARY(round, tdm_no_settings, 4.0, vec_each_rint(x))                                             \
   UNARY(sign, tdm_no_settings, 3.0,                                                                \
@@ -241,7 +242,7 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
            vec_pow_gradient(d, x, first))                                                          \
   BINARY(add, x + y)                                                                               \
   BINARY(sub, x - y)                                                                               \
-  BINARY(mul, x *y)                                                                                \
+  BINARY(mul, x * y)                                                                               \
   BINARY(div, x / y)                                                                               \
   /* A NaN of either operand is the result. */                                                     \
   BINARY(maximum, vec_select((x > y) | (x != x), x, y))                                            \
@@ -252,5 +253,6 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
   BINARY(power, vec_power(x, y))                                                                   \
   BINARY(power_base_slope, vec_power_base_slope(x, y))                                             \
   BINARY(power_exponent_slope, vec_power_exponent_slope(x, y))
+/* clang-format on */
 
 #endif

@@ -103,39 +103,40 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
  * or y, formula of both); BINARY(name, formula of x and y, which are broadcast). The kernel of a
  * line has its name. settings reads `first`, `second` and `flag`
  * (devices/kernels/elementwise/element_settings.h). */
+/* clang-format off */
 #define TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)                                                 \
   UNARY(relu, tdm_no_settings, x < 0 ? 0 : x)                                                      \
   GRADIENT(relu_gradient, tdm_no_settings, y, y <= 0 ? 0 : d)                                      \
   UNARY(tanh, tdm_no_settings, tanh(x))                                                            \
-  GRADIENT(tanh_gradient, tdm_no_settings, y, d *(1 - y * y))                                      \
+  GRADIENT(tanh_gradient, tdm_no_settings, y, d * (1 - y * y))                                     \
   UNARY(sigmoid, tdm_no_settings, sigmoid_of(x))                                                   \
-  GRADIENT(sigmoid_gradient, tdm_no_settings, y, d *((1 - y) * y))                                 \
+  GRADIENT(sigmoid_gradient, tdm_no_settings, y, d * ((1 - y) * y))                                \
   UNARY(silu, tdm_no_settings, x / (1 + exp(-x)))                                                  \
-  GRADIENT(silu_gradient, tdm_no_settings, x, d *silu_slope(x))                                    \
-  UNARY(hardswish, tdm_no_settings, x *clamped(x + 3, (real)0, (real)6) / 6)                       \
+  GRADIENT(silu_gradient, tdm_no_settings, x, d * silu_slope(x))                                   \
+  UNARY(hardswish, tdm_no_settings, x * clamped(x + 3, (real)0, (real)6) / 6)                      \
   GRADIENT(hardswish_gradient, tdm_no_settings, x,                                                 \
            x <= -3  ? 0                                                                            \
            : x >= 3 ? d                                                                            \
                     : d * (x / 3 + (real)0.5))                                                     \
   UNARY(hardsigmoid, tdm_no_settings, clamped(x + 3, (real)0, (real)6) / 6)                        \
   GRADIENT(hardsigmoid_gradient, tdm_no_settings, x,                                               \
-           between(d *(real)(1.0f / 6.0f), x, (real)-3, (real)3))                                  \
-  UNARY(mish, tdm_no_settings, x *tanh(softplus_of(x, (real)1, (real)INFINITY)))                   \
-  GRADIENT(mish_gradient, tdm_no_settings, x, d *mish_slope(x))                                    \
+           between(d * (real)(1.0f / 6.0f), x, (real)-3, (real)3))                                 \
+  UNARY(mish, tdm_no_settings, x * tanh(softplus_of(x, (real)1, (real)INFINITY)))                  \
+  GRADIENT(mish_gradient, tdm_no_settings, x, d * mish_slope(x))                                   \
   UNARY(gelu, tdm_gelu_settings, gelu_of(x, flag))                                                 \
-  GRADIENT(gelu_gradient, tdm_gelu_settings, x, d *gelu_slope(x, flag))                            \
+  GRADIENT(gelu_gradient, tdm_gelu_settings, x, d * gelu_slope(x, flag))                           \
   UNARY(leaky_relu, tdm_leaky_relu_settings, x < 0 ? x * first : x)                                \
-  GRADIENT(leaky_relu_gradient, tdm_leaky_relu_settings, x, d *(x > 0 ? 1 : first))                \
+  GRADIENT(leaky_relu_gradient, tdm_leaky_relu_settings, x, d * (x > 0 ? 1 : first))               \
   UNARY(elu, tdm_function_settings, x > 0 ? x : first * expm1(x))                                  \
   GRADIENT(elu_gradient, tdm_function_settings, x, x > 0 ? d : d * first * exp(x))                 \
   UNARY(softplus, tdm_function_settings, softplus_of(x, first, second))                            \
   GRADIENT(softplus_gradient, tdm_function_settings, x,                                            \
-           x *first > second ? d : d * sigmoid_of(x * first))                                      \
+           x * first > second ? d : d * sigmoid_of(x * first))                                     \
   UNARY(clamp, tdm_function_settings, clamped(x, first, second))                                   \
   GRADIENT(clamp_gradient, tdm_function_settings, x, between(d, x, first, second))                 \
   UNARY(abs, tdm_no_settings, fabs(x))                                                             \
   GRADIENT(abs_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : d * 0)                       \
-  UNARY(affine, tdm_function_settings, x *first + second)                                          \
+  UNARY(affine, tdm_function_settings, x * first + second)                                         \
   UNARY(exp, tdm_no_settings, exp(x))                                                              \
   UNARY(log, tdm_no_settings, log(x))                                                              \
   UNARY(sqrt, tdm_no_settings, sqrt(x))                                                            \
@@ -143,11 +144,11 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
   UNARY(rsqrt, tdm_no_settings, 1 / sqrt(x))                                                       \
   GRADIENT(rsqrt_gradient, tdm_no_settings, y, (real)-0.5 * d * (y * y * y))                       \
   UNARY(sin, tdm_no_settings, sin(x))                                                              \
-  GRADIENT(sin_gradient, tdm_no_settings, x, d *cos(x))                                            \
+  GRADIENT(sin_gradient, tdm_no_settings, x, d * cos(x))                                           \
   UNARY(cos, tdm_no_settings, cos(x))                                                              \
-  GRADIENT(cos_gradient, tdm_no_settings, x, -d *sin(x))                                           \
+  GRADIENT(cos_gradient, tdm_no_settings, x, -d * sin(x))                                          \
   UNARY(erf, tdm_no_settings, erf(x))                                                              \
-  GRADIENT(erf_gradient, tdm_no_settings, x, d *(real)1.12837916709551257390 * exp(-x * x))        \
+  GRADIENT(erf_gradient, tdm_no_settings, x, d * (real)1.12837916709551257390 * exp(-x * x))       \
   UNARY(floor, tdm_no_settings, floor(x))                                                          \
   UNARY(round, tdm_no_settings, rint(x))                                                           \
   UNARY(sign, tdm_no_settings, x > 0 ? 1 : x < 0 ? -1 : 0)                                         \
@@ -156,7 +157,7 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
            first == 0 ? 0 : d * (first * power_of(x, first - 1)))                                  \
   BINARY(add, x + y)                                                                               \
   BINARY(sub, x - y)                                                                               \
-  BINARY(mul, x *y)                                                                                \
+  BINARY(mul, x * y)                                                                               \
   BINARY(div, x / y)                                                                               \
   /* A NaN of either operand is the result. */                                                     \
   BINARY(maximum, x > y || x != x ? x : y)                                                         \
@@ -166,6 +167,7 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
   BINARY(power, pow(x, y))                                                                         \
   BINARY(power_base_slope, y == 0 ? (real)0 : y * pow(x, y - 1))                                   \
   BINARY(power_exponent_slope, x == 0 && y >= 0 ? (real)0 : pow(x, y) * log(x))
+/* clang-format on */
 
 /* tdm_kernel.element. The last ones read other than two numbers. */
 enum element_number {

@@ -57,7 +57,7 @@ static tdm_status update_prepare(const tdm_kernel_request *request, tdm_kernel_a
 
 /* ---- All elements ---------------------------------------------------------------------------- */
 
-/* clang-format off: it joins statements after macros */
+/* clang-format off */
 #define UPDATE(name, replaced)                                                                     \
   typedef struct name##_job {                                                                      \
     struct name##_numbers numbers;                                                                 \

@@ -60,7 +60,7 @@ static tdm_status update_prepare(const tdm_kernel_request *request, tdm_kernel_a
   if (at.state) at.state[to] = e.state;
 #define STORE_NUMBER(state)
 
-/* clang-format off: it joins statements after macros */
+/* clang-format off */
 
 /* The numbers of a step: computed by NAME_begin_step, or else given by the host. NAME_element_at
  * updates element `to` by element `from` of the gradient. NAME_launch launches the kernel `step`.

@@ -25,7 +25,7 @@ static double median(double *values, size_t count) {
   return values[count / 2];
 }
 
-/* ---- Handing over -------------------------------------------------------------------------- */
+/* ---- Handing over ---------------------------------------------------------------------------- */
 
 static tdm_status do_nothing(const tdm_kernel_call *call) {
   (void)call;
@@ -135,7 +135,7 @@ static void measure_team(tdm_team *team, int64_t count, bool neighbour) {
     ratios[round] = regions_per_second(team, count) / alone;
   }
   atomic_store(&stop, true);
-  if (neighbour) pthread_join(thread, NULL);
+  if (neighbour) (void)pthread_join(thread, NULL);
   const double least = (qsort(ratios, ROUNDS, sizeof *ratios, compare), ratios[0]);
   printf("team of 2, %-15s regions of %6.0f us    %8.2f x one thread (least %.2f)\n",
          neighbour ? "busy neighbour," : "quiet,", region_us, ratios[ROUNDS / 2], least);

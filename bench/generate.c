@@ -58,13 +58,13 @@ static tdm_session *learning_session(tdm_context *context, tdm_store *store, con
 
 static void place_open(place *at, tdm_context *context) {
   char map[256];
-  snprintf(map, sizeof map, "block2=%s,block3=%s,norm=%s,scores=%s,*=%s", at->second, at->second,
-           at->second, at->second, at->first);
+  (void)snprintf(map, sizeof map, "block2=%s,block3=%s,norm=%s,scores=%s,*=%s", at->second,
+                 at->second, at->second, at->second, at->first);
   tdm_store *store = tdm_store_create(context);
   if (!store) bench_fail("store");
   at->learns = learning_session(context, store, map);
   at->store = store;
-  snprintf(at->map, sizeof at->map, "%s", map);
+  (void)snprintf(at->map, sizeof at->map, "%s", map);
 }
 
 static void *write_stream(void *user) {
@@ -89,7 +89,7 @@ static double write_streams(stream *streams, int count) {
   for (int i = 0; i < count; i++)
     if (pthread_create(&threads[i], NULL, write_stream, &streams[i]) != 0) bench_fail("thread");
   for (int i = 0; i < count; i++)
-    pthread_join(threads[i], NULL);
+    (void)pthread_join(threads[i], NULL);
   return 1000.0 * count * streams[0].texts * COUNT / (bench_now_ms() - began_ms);
 }
 

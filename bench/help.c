@@ -8,7 +8,7 @@
 void bench_help(int argc, char **argv, const char *text) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--help") != 0) continue;
-    (void)fputs(text, stdout);
+    fputs(text, stdout);
     exit(fflush(stdout) == 0 ? 0 : 1);
   }
 }

@@ -14,7 +14,7 @@
 enum { ROUNDS = 5, MOST_RUNS = 64 };
 static const double ROUND_NS = 1e8; /* approximate duration of a round of one variant */
 
-/* ---- Models: bench/peers/mixed.py has the same ---- */
+/* ---- Models: bench/peers/mixed.py has the same ----------------------------------------------- */
 
 typedef struct mixed_model {
   const char *name;
@@ -103,7 +103,7 @@ static tdm_session *create_session(tdm_context *context, tdm_store *store, const
   return session;
 }
 
-/* ---- Runs ---- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct subject {
   const way *way;
@@ -135,10 +135,10 @@ static void on_landed(void *user, tdm_run_result *result) {
   }
   for (size_t i = 0; i < result->fetch_count; i++)
     tdm_tensor_release(result->fetches[i].tensor);
-  pthread_mutex_lock(&mine->lock);
+  (void)pthread_mutex_lock(&mine->lock);
   mine->landed++;
-  pthread_cond_signal(&mine->changed);
-  pthread_mutex_unlock(&mine->lock);
+  (void)pthread_cond_signal(&mine->changed);
+  (void)pthread_mutex_unlock(&mine->lock);
 }
 
 /* Never more than twice the depth are asked for, as a loader would. */
@@ -148,10 +148,10 @@ static void run_in_flight(subject *mine, int runs) {
   mine->landed = 0;
   for (int i = 0; i <= runs; i++) {
     const int wanted = i < runs ? i - 2 * mine->way->depth + 1 : runs;
-    pthread_mutex_lock(&mine->lock);
+    (void)pthread_mutex_lock(&mine->lock);
     while (mine->landed < wanted)
-      pthread_cond_wait(&mine->changed, &mine->lock);
-    pthread_mutex_unlock(&mine->lock);
+      (void)pthread_cond_wait(&mine->changed, &mine->lock);
+    (void)pthread_mutex_unlock(&mine->lock);
     if (i == runs) return;
     bench_check(tdm_submit(mine->session, training, mine->feeds, training ? 2 : 1, &scores,
                            training ? 0 : 1, on_landed, mine),
@@ -181,7 +181,7 @@ static double time_runs(subject *mine, int runs) {
   return (double)(bench_now_ns() - began_ns);
 }
 
-/* ---- Rows ---- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void open_subject(subject *mine, tdm_context *context, tdm_store *store,
                          const mixed_model *model, const way *chosen, int trace_runs) {
@@ -193,16 +193,16 @@ static void open_subject(subject *mine, tdm_context *context, tdm_store *store,
   mine->feeds[0] = (tdm_feed){.name = "ids", .tensor = draw(context, shape, model->table_rows, 1)};
   mine->feeds[1] = (tdm_feed){
       .name = "targets", .tensor = draw(context, tdm_shape_of(1, model->batch), model->classes, 2)};
-  pthread_mutex_init(&mine->lock, NULL);
-  pthread_cond_init(&mine->changed, NULL);
+  (void)pthread_mutex_init(&mine->lock, NULL);
+  (void)pthread_cond_init(&mine->changed, NULL);
 }
 
 static void close_subject(subject *mine) {
   tdm_session_release(mine->session);
   tdm_tensor_release(mine->feeds[0].tensor);
   tdm_tensor_release(mine->feeds[1].tensor);
-  pthread_mutex_destroy(&mine->lock);
-  pthread_cond_destroy(&mine->changed);
+  (void)pthread_mutex_destroy(&mine->lock);
+  (void)pthread_cond_destroy(&mine->changed);
 }
 
 static void measure(tdm_context *context, const mixed_model *model) {

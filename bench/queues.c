@@ -51,7 +51,7 @@ static double median_run_ns(test_flight *test, bool adopt) {
     join(test);
     times[i] = tdm_time_ns() - begin;
   }
-  qsort(times, RUNS, sizeof(times[0]), compare);
+  qsort(times, RUNS, sizeof times[0], compare);
   const uint64_t median = times[RUNS / 2];
   return (double)median;
 }

@@ -64,9 +64,8 @@ int main(int argc, char **argv) {
   tdm_status status = TDM_OK;
   printf("ns a step, medians\n%-9s %7s %6s %5s %7s %9s %9s %9s %9s\n", "chain", "steps", "queues",
          "depth", "waits", "schedule", "memory", "verify", "together");
-  for (uint32_t i = 0; i < 2 * 2 * 2 * 4 && status == TDM_OK; i++) {
+  for (uint32_t i = 0; i < 2 * 2 * 2 * 4 && status == TDM_OK; i++)
     status = measure(i < 16 ? 1000 : 100000, queue_counts[i % 4], i / 4 % 2 == 0, 1 + i / 8 % 2);
-  }
   if (status != TDM_OK) fprintf(stderr, "%s\n", tdm_last_message());
   return status == TDM_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

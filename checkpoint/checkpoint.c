@@ -26,7 +26,7 @@ static uint64_t checksum_of(const char *name, const tdm_tensor *tensor) {
   return tdm_hash_bytes(tdm_tensor_data(tensor), tdm_tensor_bytes(tensor), hash);
 }
 
-/* ---- Saving ---- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 static tdm_status add_checksums(tdm_session *session, tdm_tensor_list *list) {
   tdm_context *context = tdm_session_context(session);
@@ -82,7 +82,7 @@ tdm_status tdm_checkpoint_save_with(tdm_session *session, const tdm_loader *load
   return status;
 }
 
-/* ---- Loading ---- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 static tdm_status check_sums(const tdm_tensor_list *list) {
   const size_t count = tdm_tensor_list_count(list);
@@ -127,9 +127,8 @@ static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
 static tdm_status check_list(const tdm_loader *loader, const tdm_tensor_list *list,
                              tdm_tensor_list *own, loader_place *out_place) {
   TDM_TRY(check_sums(list));
-  if (loader) {
+  if (loader)
     TDM_TRY(tdm_loader_saved_position(loader, list, &out_place->epoch, &out_place->batch));
-  }
   return own ? take_own(list, own) : TDM_OK;
 }
 

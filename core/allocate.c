@@ -34,9 +34,8 @@ void *tdm_allocate_room(const tdm_allocator *allocator, size_t bytes, const char
   /* A size above PTRDIFF_MAX can never be allocated. Rejecting it here spares allocators the
    * overflow. */
   void *memory = NULL;
-  if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT) {
+  if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT)
     memory = allocator->allocate(allocator->user, bytes, TDM_ALLOCATION_ALIGNMENT);
-  }
   if (!memory) (void)tdm_fail_memory(bytes, what);
   return memory;
 }

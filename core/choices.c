@@ -80,13 +80,14 @@ void tdm_choices_add(tdm_choices *choices, const char *name) {
 const char *tdm_choices_text(tdm_choices *choices, const char *kind) {
   const size_t room = sizeof choices->text;
   if (choices->count == 0) {
-    snprintf(choices->text, room, "there are no %s", kind);
+    (void)snprintf(choices->text, room, "there are no %s", kind);
     return choices->text;
   }
   char more[32] = "";
-  if (choices->left_out > 0) snprintf(more, sizeof more, " and %zu more", choices->left_out);
+  if (choices->left_out > 0) (void)snprintf(more, sizeof more, " and %zu more", choices->left_out);
   int used = snprintf(choices->text, room, "%s are: %s%s", kind, choices->listed, more);
   if (choices->nearest[0] && used >= 0 && (size_t)used < room)
-    snprintf(choices->text + used, room - (size_t)used, " (did you mean '%s'?)", choices->nearest);
+    (void)snprintf(choices->text + used, room - (size_t)used, " (did you mean '%s'?)",
+                   choices->nearest);
   return choices->text;
 }

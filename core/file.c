@@ -17,9 +17,8 @@ static tdm_status check_regular(const char *what, const char *path, const struct
 
 tdm_status tdm_file_open(const char *what, const char *path, tdm_file *out_file) {
   *out_file = (tdm_file){.descriptor = -1};
-  if (!path || path[0] == '\0') {
+  if (!path || path[0] == '\0')
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no path was given", what);
-  }
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) {
     const bool is_missing = errno == ENOENT || errno == ENOTDIR;
@@ -57,9 +56,8 @@ tdm_status tdm_file_read_at(const tdm_file *file, uint64_t at, void *out_bytes, 
 
 tdm_status tdm_file_check_unchanged(const tdm_file *file) {
   struct stat about;
-  if (fstat(file->descriptor, &about) != 0) {
+  if (fstat(file->descriptor, &about) != 0)
     return tdm_fail(TDM_IO, "cannot be looked at: %s", strerror(errno));
-  }
   if ((size_t)about.st_size == file->bytes && about.st_mtim.tv_sec == file->written.tv_sec &&
       about.st_mtim.tv_nsec == file->written.tv_nsec) {
     return TDM_OK;

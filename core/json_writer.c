@@ -11,7 +11,7 @@
 void tdm_json_writer_init(tdm_json_writer *writer,
                           tdm_status (*write)(void *user, const char *bytes, size_t size),
                           void *user) {
-  memset(writer, 0, sizeof(*writer));
+  memset(writer, 0, sizeof *writer);
   writer->write = write;
   writer->user = user;
   writer->indent = 2;
@@ -41,10 +41,10 @@ tdm_status tdm_json_writer_finish(tdm_json_writer *writer) {
   return writer->status;
 }
 
-/* ---- Bytes ---------------------------------------------------------------------------------- */
+/* ---- Bytes ----------------------------------------------------------------------------------- */
 
 static void put_byte(tdm_json_writer *writer, char byte) {
-  if (writer->used == sizeof(writer->buffer)) flush(writer);
+  if (writer->used == sizeof writer->buffer) flush(writer);
   writer->buffer[writer->used++] = byte;
 }
 
@@ -59,10 +59,10 @@ static void put_escaped(tdm_json_writer *writer, const char *text) {
     uint32_t point = 0;
     const size_t used = tdm_utf8_decode(text, left, &point);
     char escape[8] = "";
-    if (used == 0) (void)snprintf(escape, sizeof(escape), "\\ufffd");
-    if (used == 1 && point < ' ') (void)snprintf(escape, sizeof(escape), "\\u%04x", point);
+    if (used == 0) (void)snprintf(escape, sizeof escape, "\\ufffd");
+    if (used == 1 && point < ' ') (void)snprintf(escape, sizeof escape, "\\u%04x", point);
     if (used == 1 && (point == '"' || point == '\\'))
-      (void)snprintf(escape, sizeof(escape), "\\%c", (char)point);
+      (void)snprintf(escape, sizeof escape, "\\%c", (char)point);
     put_text(writer, escape);
     for (size_t i = 0; i < used && escape[0] == '\0'; i++)
       put_byte(writer, text[i]);
@@ -94,7 +94,7 @@ static void put_key(tdm_json_writer *writer, const char *key) {
   put_text(writer, writer->depth > writer->lines_depth ? ":" : ": ");
 }
 
-/* ---- Values --------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 void tdm_json_open(tdm_json_writer *writer, const char *key, char opening) {
   put_key(writer, key);

@@ -50,7 +50,7 @@ struct uv_loop_s *tdm_loop_uv(tdm_loop *loop) {
   return loop->uv;
 }
 
-/* ---- The end of the process ---- */
+/* ---- The end of the process ------------------------------------------------------------------ */
 
 /* Number of threads of own loops that are running tasks or are ending by themselves. The last
  * reference to a context may be dropped there, after the callback that made main return. The count
@@ -134,7 +134,7 @@ static void update_reference(tdm_loop *loop) {
   }
 }
 
-/* ---- Timers ---- */
+/* ---- Timers ---------------------------------------------------------------------------------- */
 
 static void on_alarm(uv_timer_t *alarm);
 
@@ -188,12 +188,12 @@ void tdm_loop_timer_stop(tdm_loop *loop, tdm_timer *timer) {
   (void)pthread_mutex_unlock(&loop->timers_lock);
 }
 
-/* ---- Life ---- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_loop(tdm_loop *loop) {
   (void)pthread_mutex_destroy(&loop->timers_lock);
   const tdm_allocator allocator = loop->allocator;
-  tdm_release(&allocator, loop, sizeof(*loop));
+  tdm_release(&allocator, loop, sizeof *loop);
 }
 
 static void finish(tdm_loop *loop) {
@@ -298,7 +298,7 @@ static tdm_status start_on_caller(tdm_loop *loop, uv_loop_t *caller_loop) {
 tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *caller_loop,
                            tdm_loop **out_loop) {
   *out_loop = NULL;
-  tdm_loop *loop = tdm_allocate(allocator, sizeof(*loop), "a loop");
+  tdm_loop *loop = tdm_allocate(allocator, sizeof *loop, "a loop");
   if (!loop) return TDM_OUT_OF_MEMORY;
   loop->allocator = *allocator;
   (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's mutexes need no resources */

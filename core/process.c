@@ -23,7 +23,7 @@ static void unlock(void) {
   if (--depth == 0) (void)pthread_mutex_unlock(&descriptors_mutex);
 }
 
-/* ---- Forks --------------------------------------------------------------------------------- */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 static void after_fork_in_child(void) {
   unlock();
@@ -41,7 +41,7 @@ tdm_status tdm_process_watch(void) {
              : tdm_fail(TDM_OUT_OF_MEMORY, "forks cannot be watched: %s", strerror(watch_code));
 }
 
-/* ---- Descriptors --------------------------------------------------------------------------- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) {
   *out_held = (tdm_low_descriptors){0};

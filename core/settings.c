@@ -24,9 +24,8 @@ bool tdm_setting_next(const char **cursor, const char *source, tdm_setting *out_
   const char *end = begin + strcspn(begin, ",");
   const char *equals = memchr(begin, '=', (size_t)(end - begin));
   const bool trailing = *end == ',' && end[1] == '\0';
-  if (!equals || trailing ||
-      !copy_part(out_setting->key, sizeof(out_setting->key), begin, equals) ||
-      !copy_part(out_setting->value, sizeof(out_setting->value), equals + 1, end)) {
+  if (!equals || trailing || !copy_part(out_setting->key, sizeof out_setting->key, begin, equals) ||
+      !copy_part(out_setting->value, sizeof out_setting->value, equals + 1, end)) {
     *out_status =
         tdm_fail(TDM_INVALID_ARGUMENT, "%s: \"%.100s\" is not key=value,key=value", source, begin);
     return false;

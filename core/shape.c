@@ -12,7 +12,7 @@
 #define NAME_LENGTH 12
 
 static const char name_alphabet[] = "?abcdefghijklmnopqrstuvwxyz0123456789_";
-_Static_assert(sizeof(name_alphabet) == NAME_BASE + 1, "one digit a character");
+_Static_assert(sizeof name_alphabet == NAME_BASE + 1, "one digit a character");
 
 static int64_t name_limit(void) {
   int64_t limit = 1;
@@ -95,9 +95,8 @@ tdm_shape tdm_shape_scalar(void) {
 bool tdm_shape_is_valid(const tdm_shape *shape) {
   if (!shape) return false;
   if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) return false;
-  for (int i = 0; i < shape->rank; i++) {
+  for (int i = 0; i < shape->rank; i++)
     if (!dim_is_legal(shape->dims[i])) return false;
-  }
   return true;
 }
 
@@ -105,18 +104,16 @@ bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b) {
   if (!a || !b) return a == b;
   if (a->rank != b->rank) return false;
   if (a->rank < 0 || a->rank > TDM_MAX_RANK) return true; /* both are invalid in the same way */
-  for (int i = 0; i < a->rank; i++) {
+  for (int i = 0; i < a->rank; i++)
     if (a->dims[i] != b->dims[i]) return false;
-  }
   return true;
 }
 
 bool tdm_shape_is_concrete(const tdm_shape *shape) {
   if (!shape) return false;
   if (shape->rank < 0 || shape->rank > TDM_MAX_RANK) return false;
-  for (int i = 0; i < shape->rank; i++) {
+  for (int i = 0; i < shape->rank; i++)
     if (!tdm_dim_is_size(shape->dims[i])) return false;
-  }
   return true;
 }
 
@@ -154,7 +151,7 @@ const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t capacity) 
   size_t used = 1;
   for (int i = 0; i < shape->rank; i++) {
     char dim[24];
-    used += (size_t)snprintf(full + used, sizeof(full) - used, "%s%s", i == 0 ? "" : ", ",
+    used += (size_t)snprintf(full + used, sizeof full - used, "%s%s", i == 0 ? "" : ", ",
                              tdm_dim_text(shape->dims[i], dim));
   }
   (void)snprintf(text, capacity, "%s]", full);

@@ -12,9 +12,9 @@
 tdm_status tdm_siphash_key_draw(tdm_siphash_key *out_key) {
   ssize_t got;
   do {
-    got = getrandom(out_key, sizeof(*out_key), 0); /* a request this small is never split */
+    got = getrandom(out_key, sizeof *out_key, 0); /* a request this small is never split */
   } while (got < 0 && errno == EINTR);
-  if (got == (ssize_t)sizeof(*out_key)) return TDM_OK;
+  if (got == (ssize_t)sizeof *out_key) return TDM_OK;
   return tdm_fail(TDM_UNAVAILABLE, "the system gives no random bytes for the key of a table: %s",
                   strerror(errno));
 }

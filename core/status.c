@@ -115,15 +115,15 @@ tdm_status tdm_fail(tdm_status status, const char *format, ...) {
 
 tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   char inner[TDM_MESSAGE_BYTES];
-  memcpy(inner, thread_message, sizeof(inner));
+  memcpy(inner, thread_message, sizeof inner);
   va_list arguments;
   va_start(arguments, format);
   set_message(status, format, arguments);
   va_end(arguments);
   char *rest = thread_message + strlen(thread_message);
-  const size_t room = (size_t)(thread_message + sizeof(thread_message) - rest);
-  const int length = snprintf(rest, room, ": %.*s", (int)sizeof(inner), inner);
-  if (length >= 0 && (size_t)length >= room) end_cut(thread_message, sizeof(thread_message));
+  const size_t room = (size_t)(thread_message + sizeof thread_message - rest);
+  const int length = snprintf(rest, room, ": %.*s", (int)sizeof inner, inner);
+  if (length >= 0 && (size_t)length >= room) end_cut(thread_message, sizeof thread_message);
   return status;
 }
 
@@ -131,11 +131,11 @@ tdm_status tdm_fail_null(const char *format, ...) {
   enum { WHAT_TEXT = 256 };
   static const char joint[] = "; the failure before it: ";
   const char *told = strstr(thread_message, joint);
-  const char *cause = !told ? thread_message : told + sizeof(joint) - 1;
+  const char *cause = !told ? thread_message : told + sizeof joint - 1;
   char what[WHAT_TEXT];
   va_list arguments;
   va_start(arguments, format);
-  tdm_message_format(what, sizeof(what), format, arguments);
+  tdm_message_format(what, sizeof what, format, arguments);
   va_end(arguments);
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL%s%s", what, cause[0] == '\0' ? "" : joint,
                   cause);

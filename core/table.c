@@ -10,9 +10,8 @@ void tdm_table_init(tdm_table *table, const tdm_allocator *allocator) {
 }
 
 void tdm_table_deinit(tdm_table *table) {
-  if (table->slots) {
+  if (table->slots)
     tdm_release(&table->allocator, table->slots, table->capacity * sizeof(tdm_table_slot));
-  }
   table->slots = NULL;
   table->capacity = 0;
   table->count = 0;

@@ -57,9 +57,8 @@ tdm_status tdm_thread_start(pthread_t *thread, const char *name, void *(*run)(vo
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
   const int code = create(thread, run, user);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (code != 0) {
+  if (code != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "cannot start thread %s: %s", name, strerror(code));
-  }
   (void)pthread_setname_np(*thread, kept); /* the name is used only by debuggers and traces */
   return TDM_OK;
 }

@@ -26,7 +26,7 @@ static tdm_status fail_io(const char *what) {
                   strerror(errno));
 }
 
-/* ---- Paths ---------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static tdm_status put_path(char *out_path, const char *folder, size_t folder_bytes,
                            const char *name) {
@@ -77,7 +77,7 @@ static tdm_status look_at(const char *path, char *out_path, mode_t *out_mode) {
   return TDM_OK;
 }
 
-/* ---- The temporary file --------------------------------------------------------------------- */
+/* ---- The temporary file ---------------------------------------------------------------------- */
 
 /* Composes the name with that number, ".NAME.tandem-07", and shortens NAME if it would be too long.
  * Two paths that are shortened to the same name share it, which the locks allow. */
@@ -99,9 +99,8 @@ static bool is_named(int descriptor, const char *name) {
 
 /* Takes the lock without blocking. Returns false if another process holds it. */
 static bool is_locked_now(int descriptor) {
-  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
     if (errno != EINTR) return false;
-  }
   return true;
 }
 
@@ -127,9 +126,8 @@ static void remove_stale(const char *name) {
 static tdm_status take_name(const char *name, int *out_descriptor) {
   *out_descriptor = -1;
   const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
+  if (descriptor < 0)
     return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file next to it");
-  }
   const bool has_lock = is_locked_now(descriptor);
   /* another process removes the file as stale */
   const bool has_other = !has_lock && errno == EWOULDBLOCK;
@@ -161,7 +159,7 @@ static tdm_status open_temporary(tdm_whole_file *file) {
 tdm_status tdm_whole_file_create(const tdm_allocator *allocator, const char *path,
                                  tdm_whole_file **out_file) {
   *out_file = NULL;
-  tdm_whole_file *file = tdm_allocate(allocator, sizeof(*file), "a file to write");
+  tdm_whole_file *file = tdm_allocate(allocator, sizeof *file, "a file to write");
   if (!file) return TDM_OUT_OF_MEMORY;
   file->allocator = *allocator;
   file->descriptor = -1;
@@ -221,5 +219,5 @@ void tdm_whole_file_destroy(tdm_whole_file *file) {
     (void)unlink(file->temporary);
     unlock_and_close(file->descriptor);
   }
-  tdm_release(&allocator, file, sizeof(*file));
+  tdm_release(&allocator, file, sizeof *file);
 }

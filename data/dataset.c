@@ -9,12 +9,10 @@
 #include "devices/tensors/tensor.h"
 
 static tdm_status check_field(const tdm_field *field, size_t index) {
-  if (!field->name || field->name[0] == '\0') {
+  if (!field->name || field->name[0] == '\0')
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field %zu has no name", index);
-  }
-  if (tdm_dtype_bytes(field->dtype) == 0) {
+  if (tdm_dtype_bytes(field->dtype) == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field %s has no dtype", field->name);
-  }
   if (!tdm_shape_is_valid(&field->shape) || field->shape.rank >= TDM_MAX_RANK ||
       tdm_shape_bytes(&field->shape, field->dtype) < 0) {
     char text[TDM_SHAPE_TEXT];
@@ -29,9 +27,8 @@ static tdm_status check_source(const tdm_dataset_source *source) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset source: struct_size is %zu, expected %zu",
                     source->struct_size, sizeof *source);
   if (!source->item) return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: item is NULL");
-  if (source->length < 0) {
+  if (source->length < 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: length is %lld", (long long)source->length);
-  }
   if (source->field_count < 1 || source->field_count > TDM_DATASET_MAX_FIELDS || !source->fields) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field_count is %zu, not 1 to %d",
                     source->field_count, TDM_DATASET_MAX_FIELDS);
@@ -54,7 +51,7 @@ static void free_dataset(tdm_dataset *dataset) {
   const tdm_allocator *allocator = tdm_context_allocator(context);
   for (size_t i = 0; i < dataset->field_count; i++)
     tdm_string_release(allocator, (char *)dataset->fields[i].name);
-  tdm_release(allocator, dataset, sizeof(*dataset));
+  tdm_release(allocator, dataset, sizeof *dataset);
   tdm_context_release(context);
 }
 
@@ -67,7 +64,7 @@ tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *
   if (check_source(given) != TDM_OK) return NULL;
   const tdm_dataset_source source = *given;
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  tdm_dataset *dataset = tdm_allocate(allocator, sizeof(*dataset), "a dataset");
+  tdm_dataset *dataset = tdm_allocate(allocator, sizeof *dataset, "a dataset");
   if (!dataset) return NULL;
   atomic_init(&dataset->references, 1);
   dataset->context = tdm_context_retain(context);
@@ -106,7 +103,7 @@ int64_t tdm_dataset_length(const tdm_dataset *dataset) {
   return !dataset ? 0 : dataset->length;
 }
 
-/* ---- Rows of tensors ------------------------------------------------------------------------ */
+/* ---- Rows of tensors ------------------------------------------------------------------------- */
 
 typedef struct rows {
   tdm_allocator allocator;
@@ -130,7 +127,7 @@ static void release_rows(void *user) {
   const tdm_allocator allocator = from->allocator;
   for (size_t i = 0; i < from->count; i++)
     tdm_tensor_release(from->tensors[i]);
-  tdm_release(&allocator, from, sizeof(*from));
+  tdm_release(&allocator, from, sizeof *from);
 }
 
 /* Describes the field of a tensor's rows. row_count is -1 before the first tensor. */
@@ -141,9 +138,8 @@ static tdm_status field_of_tensor(const char *name, const tdm_tensor *tensor, in
                     name ? name : "without name");
   }
   const tdm_shape shape = tdm_tensor_shape(tensor);
-  if (shape.rank < 1) {
+  if (shape.rank < 1)
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: %s is a scalar and has no rows", name);
-  }
   if (tdm_tensor_bytes(tensor) > 0 && !tdm_tensor_data(tensor)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: %s lies on %s, where the host cannot read it",
                     name, tdm_tensor_device(tensor));
@@ -170,7 +166,7 @@ tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *n
     if (field_of_tensor(names[i], tensors[i], row_count, &fields[i]) != TDM_OK) return NULL;
   }
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  rows *from = tdm_allocate(allocator, sizeof(*from), "a dataset of tensors");
+  rows *from = tdm_allocate(allocator, sizeof *from, "a dataset of tensors");
   if (!from) return NULL;
   from->allocator = *allocator;
   from->count = count;

@@ -161,7 +161,7 @@ tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *gi
     return NULL;
   }
   const tdm_allocator *allocator = tdm_context_allocator(dataset->context);
-  tdm_loader *loader = tdm_allocate(allocator, sizeof(*loader), "a loader");
+  tdm_loader *loader = tdm_allocate(allocator, sizeof *loader, "a loader");
   if (!loader) return NULL;
   loader->dataset = tdm_dataset_retain(dataset);
   loader->options = options;
@@ -177,7 +177,7 @@ void tdm_loader_release(tdm_loader *loader) {
   tdm_dataset *dataset = loader->dataset;
   tdm_prefetch_destroy(loader->prefetch);
   tdm_order_deinit(&loader->order);
-  tdm_release(tdm_context_allocator(dataset->context), loader, sizeof(*loader));
+  tdm_release(tdm_context_allocator(dataset->context), loader, sizeof *loader);
   tdm_dataset_release(dataset);
 }
 
@@ -215,16 +215,15 @@ tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) {
 
 tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, size_t capacity,
                            int64_t *out_rows) {
-  if (!loader || !out_fields || !out_rows) {
+  if (!loader || !out_fields || !out_rows)
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: an argument of tdm_loader_next is NULL");
-  }
   *out_rows = 0;
   TDM_TRY(tdm_context_check(loader->dataset->context));
   if (capacity < loader->dataset->field_count)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "tdm_loader_next: capacity is %zu, expected at least %zu, the number of fields",
                     capacity, loader->dataset->field_count);
-  memset(out_fields, 0, loader->dataset->field_count * sizeof(*out_fields));
+  memset(out_fields, 0, loader->dataset->field_count * sizeof *out_fields);
   if (!loader->started) TDM_TRY(tdm_loader_start(loader, 0));
   if (loader->failure != TDM_OK) return tdm_fail(loader->failure, "%s", loader->message);
   if (loader->next_batch == loader->order.batch_count) return TDM_OK;

@@ -51,7 +51,7 @@ static int compare_grouped_items(const void *left, const void *right) {
 
 static tdm_status add_segment(tdm_order *order, int64_t begin, int64_t end) {
   TDM_TRY(tdm_array_reserve(order->allocator, (void **)&order->segments, &order->segment_capacity,
-                            order->segment_count + 1, sizeof(*order->segments),
+                            order->segment_count + 1, sizeof *order->segments,
                             "the groups of a loader"));
   order->segments[order->segment_count++] = (tdm_order_segment){.begin = begin, .end = end};
   return TDM_OK;
@@ -61,7 +61,7 @@ static tdm_status add_segment(tdm_order *order, int64_t begin, int64_t end) {
 static tdm_status sort_by_group(tdm_order *order, const int32_t *groups) {
   const size_t count = (size_t)order->length;
   const tdm_allocator *allocator = order->allocator;
-  grouped_item *list = tdm_allocate(allocator, count * sizeof(*list), "the groups of a loader");
+  grouped_item *list = tdm_allocate(allocator, count * sizeof *list, "the groups of a loader");
   if (!list) return TDM_OUT_OF_MEMORY;
   tdm_status status = TDM_OK;
   order->sorted = tdm_allocate(allocator, count * sizeof(int64_t), "the groups of a loader");
@@ -71,7 +71,7 @@ static tdm_status sort_by_group(tdm_order *order, const int32_t *groups) {
   }
   for (size_t i = 0; i < count; i++)
     list[i] = (grouped_item){.group = groups[i], .item = (int64_t)i};
-  qsort(list, count, sizeof(*list), compare_grouped_items);
+  qsort(list, count, sizeof *list, compare_grouped_items);
   size_t begin = 0;
   for (size_t i = 0; i < count && status == TDM_OK; i++) {
     order->sorted[i] = list[i].item;
@@ -81,7 +81,7 @@ static tdm_status sort_by_group(tdm_order *order, const int32_t *groups) {
     }
   }
 done:
-  tdm_release(allocator, list, count * sizeof(*list));
+  tdm_release(allocator, list, count * sizeof *list);
   return status;
 }
 
@@ -120,22 +120,21 @@ tdm_status tdm_order_init(tdm_order *order, const tdm_allocator *allocator, int6
                        .batch_size = options->batch_size,
                        .drop_last = options->drop_last};
   if (length == 0) return TDM_OK;
-  if ((uint64_t)length > SIZE_MAX / sizeof(grouped_item)) {
+  if ((uint64_t)length > SIZE_MAX / sizeof(grouped_item))
     return tdm_fail_memory(SIZE_MAX, "the order of a loader");
-  }
   order->visited = visited_items(length, options);
   TDM_TRY(options->groups ? sort_by_group(order, options->groups)
                           : add_segment(order, 0, order->visited));
   for (size_t i = 0; i < order->segment_count; i++)
     order->batch_count += count_batches(order, &order->segments[i]);
-  const size_t visited_bytes = (size_t)order->visited * sizeof(*order->items);
+  const size_t visited_bytes = (size_t)order->visited * sizeof *order->items;
   order->items = tdm_allocate(allocator, visited_bytes, "the order of a loader");
   if (order->replicas > 0) {
     order->dealt =
-        tdm_allocate(allocator, (size_t)length * sizeof(*order->dealt), "the order of a loader");
+        tdm_allocate(allocator, (size_t)length * sizeof *order->dealt, "the order of a loader");
     if (!order->dealt) return TDM_OUT_OF_MEMORY;
   }
-  order->batches = tdm_allocate(allocator, (size_t)order->batch_count * sizeof(*order->batches),
+  order->batches = tdm_allocate(allocator, (size_t)order->batch_count * sizeof *order->batches,
                                 "the batches of a loader");
   return order->items && order->batches ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
@@ -146,11 +145,10 @@ void tdm_order_deinit(tdm_order *order) {
   tdm_release(order->allocator, order->sorted, bytes);
   tdm_release(order->allocator, order->items, (size_t)order->visited * sizeof(int64_t));
   tdm_release(order->allocator, order->dealt, order->dealt ? bytes : 0);
-  tdm_release(order->allocator, order->segments,
-              order->segment_capacity * sizeof(*order->segments));
+  tdm_release(order->allocator, order->segments, order->segment_capacity * sizeof *order->segments);
   tdm_release(order->allocator, order->batches,
-              (size_t)order->batch_count * sizeof(*order->batches));
-  memset(order, 0, sizeof(*order));
+              (size_t)order->batch_count * sizeof *order->batches);
+  memset(order, 0, sizeof *order);
 }
 
 void tdm_order_counts(const tdm_order *order, int64_t *out_padded, int64_t *out_dropped) {

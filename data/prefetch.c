@@ -80,15 +80,15 @@ static void free_prefetch(tdm_prefetch *prefetch) {
   const tdm_allocator *allocator = prefetch->allocator;
   (void)pthread_cond_destroy(&prefetch->changed);
   (void)pthread_mutex_destroy(&prefetch->lock);
-  tdm_release(allocator, prefetch->ready, prefetch->depth * sizeof(*prefetch->ready));
-  tdm_release(allocator, prefetch, sizeof(*prefetch));
+  tdm_release(allocator, prefetch->ready, prefetch->depth * sizeof *prefetch->ready);
+  tdm_release(allocator, prefetch, sizeof *prefetch);
 }
 
 tdm_status tdm_prefetch_create(tdm_context *context, size_t depth, size_t field_count,
                                tdm_prefetch_maker maker, void *user, tdm_prefetch **out_prefetch) {
   *out_prefetch = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  tdm_prefetch *prefetch = tdm_allocate(allocator, sizeof(*prefetch), "a loader's thread");
+  tdm_prefetch *prefetch = tdm_allocate(allocator, sizeof *prefetch, "a loader's thread");
   if (!prefetch) return TDM_OUT_OF_MEMORY;
   prefetch->context = context;
   prefetch->allocator = allocator;
@@ -101,7 +101,7 @@ tdm_status tdm_prefetch_create(tdm_context *context, size_t depth, size_t field_
   (void)pthread_cond_init(&prefetch->changed, NULL);
   tdm_status status = TDM_OUT_OF_MEMORY;
   prefetch->ready =
-      tdm_allocate(allocator, depth * sizeof(*prefetch->ready), "a loader's queue of batches");
+      tdm_allocate(allocator, depth * sizeof *prefetch->ready, "a loader's queue of batches");
   if (!prefetch->ready) goto fail;
   status = tdm_thread_start(&prefetch->thread, "tdm-loader", run_thread, prefetch);
   if (status != TDM_OK) goto fail;

@@ -166,7 +166,7 @@ bool tdm_layer_options_read(tdm_graph *graph, const char *layer, const char *nam
                             const char *initializer, const void *options, size_t bytes,
                             void *defaults) {
   char where[TDM_LAYER_NAME_BYTES];
-  snprintf(where, sizeof where, "%s %s", layer, name ? name : "?");
+  (void)snprintf(where, sizeof where, "%s %s", layer, name ? name : "?");
   const tdm_status status = tdm_options_read(where, initializer, options, bytes, defaults);
   if (status != TDM_OK) tdm_graph_fail_message(graph, status);
   return status == TDM_OK;

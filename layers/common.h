@@ -186,7 +186,7 @@ int tdm_layer_dimension(tdm_graph *graph, const char *layer, const char *name,
  * rows is included. */
 bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows);
 
-/* ---- Numbers ---- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 /* Returns false with the graph's error unless epsilon is finite and not negative. */
 bool tdm_layer_epsilon(tdm_graph *graph, const char *layer, const char *name, double epsilon);
@@ -200,7 +200,7 @@ static inline double tdm_or_default(double value, double otherwise) {
   return value == TDM_DEFAULT ? otherwise : value;
 }
 
-/* ---- Tables in shards: what embeddings and bags share (embedding.c) ---- */
+/* ---- Tables in shards: what embeddings and bags share (embedding.c) -------------------------- */
 
 /* Runs on a shard's device, with a dense and a sparse gradient (tdm_look_up.at_owner). */
 extern const tdm_operation tdm_shard_rows;

@@ -14,7 +14,7 @@
 #define CONTROL_OF(member, pointer)                                                                \
   ((tdm_control *)((char *)(pointer)-offsetof(tdm_control, member)))
 
-/* ---- On the loop ---- */
+/* ---- On the loop ----------------------------------------------------------------------------- */
 
 /* Finds this machine's addresses, or those of one interface if it is named. */
 static int find_addresses(tdm_control *control) {
@@ -52,7 +52,7 @@ static void on_listen(tdm_loop_task *task) {
   const char *wanted = control->options.interface;
   if (control->listen_code != 0) {
     own->port = 0;
-    (void)snprintf(own->absence, sizeof(own->absence), "it cannot listen%s%.64s: %s",
+    (void)snprintf(own->absence, sizeof own->absence, "it cannot listen%s%.64s: %s",
                    wanted ? " on interface " : "", wanted ? wanted : "",
                    uv_strerror(control->listen_code));
   }
@@ -72,17 +72,17 @@ static void on_connect(tdm_loop_task *task) {
 static void on_give_up(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(give_up_task, task);
   control_message message = {.kind = CONTROL_GIVE_UP, .status = control->given_status};
-  memcpy(message.reason, control->given_reason, sizeof(message.reason));
+  memcpy(message.reason, control->given_reason, sizeof message.reason);
   control_tell_all(control, &message);
   tdm_control_failure failure = {.rank = control->rank,
                                  .cause = TDM_CONTROL_GAVE_UP,
                                  .observer = control->rank,
                                  .status = control->given_status};
-  memcpy(failure.reason, control->given_reason, sizeof(failure.reason));
+  memcpy(failure.reason, control->given_reason, sizeof failure.reason);
   control_fail_first(control, &failure);
 }
 
-/* ---- Leaving ---- */
+/* ---- Leaving --------------------------------------------------------------------------------- */
 
 static void on_part(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(part_task, task);
@@ -131,7 +131,7 @@ static void on_leave(tdm_loop_task *task) {
   control_handle_closed(control);
 }
 
-/* ---- Waiting for the loop ---- */
+/* ---- Waiting for the loop -------------------------------------------------------------------- */
 
 static bool is_set(const tdm_control *control, const void *flag) {
   (void)control;
@@ -158,24 +158,24 @@ static bool wait_until(tdm_control *control, bool (*holds)(const tdm_control *, 
   }
 }
 
-/* ---- Starting ---- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static void free_control(tdm_control *control) {
   const tdm_allocator allocator = control->allocator;
   const size_t count = (size_t)control->rank_count;
-  sodium_memzero(control->key, sizeof(control->key));
+  sodium_memzero(control->key, sizeof control->key);
   (void)pthread_mutex_destroy(&control->lock);
-  tdm_release(&allocator, control->ranks, count * sizeof(*control->ranks));
-  tdm_release(&allocator, control->addresses, count * sizeof(*control->addresses));
-  tdm_release(&allocator, control->peers, count * sizeof(*control->peers));
-  tdm_release(&allocator, control->all_links, control->link_count * sizeof(*control->all_links));
-  tdm_release(&allocator, control, sizeof(*control));
+  tdm_release(&allocator, control->ranks, count * sizeof *control->ranks);
+  tdm_release(&allocator, control->addresses, count * sizeof *control->addresses);
+  tdm_release(&allocator, control->peers, count * sizeof *control->peers);
+  tdm_release(&allocator, control->all_links, control->link_count * sizeof *control->all_links);
+  tdm_release(&allocator, control, sizeof *control);
 }
 
 static tdm_control *create_control(const tdm_endpoint *endpoint,
                                    const tdm_control_options *options) {
   const size_t count = (size_t)endpoint->rank_count;
-  tdm_control *control = tdm_allocate(&options->allocator, sizeof(*control), "a control channel");
+  tdm_control *control = tdm_allocate(&options->allocator, sizeof *control, "a control channel");
   if (!control) return NULL;
   control->allocator = options->allocator;
   control->options = *options;
@@ -188,16 +188,16 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
   atomic_store(&control->queue_count, options->queue_count);
   atomic_store(&control->unreachable, -1);
   (void)pthread_mutex_init(&control->lock, NULL); /* glibc's mutexes need no resources */
-  control->ranks = tdm_allocate(&options->allocator, count * sizeof(*control->ranks), "ranks");
+  control->ranks = tdm_allocate(&options->allocator, count * sizeof *control->ranks, "ranks");
   control->addresses =
-      tdm_allocate(&options->allocator, count * sizeof(*control->addresses), "addresses");
-  control->peers = tdm_allocate(&options->allocator, count * sizeof(*control->peers), "peers");
+      tdm_allocate(&options->allocator, count * sizeof *control->addresses, "addresses");
+  control->peers = tdm_allocate(&options->allocator, count * sizeof *control->peers, "peers");
   if (!control->ranks || !control->addresses || !control->peers ||
       control_make_links(control) != TDM_OK) {
     free_control(control);
     return NULL;
   }
-  memcpy(control->ranks, endpoint->ranks, count * sizeof(*control->ranks));
+  memcpy(control->ranks, endpoint->ranks, count * sizeof *control->ranks);
   return control;
 }
 
@@ -253,11 +253,11 @@ static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, 
   if (able == TDM_OK)
     listen_at_once(control);
   else
-    (void)snprintf(own->absence, sizeof(own->absence), "%s", tdm_last_message());
+    (void)snprintf(own->absence, sizeof own->absence, "%s", tdm_last_message());
   tdm_net_request *request = &control->request;
-  (void)snprintf(own->version, sizeof(own->version), "%s", tdm_version());
+  (void)snprintf(own->version, sizeof own->version, "%s", tdm_version());
   own->silence_ns = control->options.silence_ns;
-  TDM_TRY(tdm_endpoint_all_gather(endpoint, request, own, control->addresses, sizeof(*own)));
+  TDM_TRY(tdm_endpoint_all_gather(endpoint, request, own, control->addresses, sizeof *own));
   TDM_TRY(tdm_endpoint_wait(endpoint, request, control->options.timeout_ns));
   TDM_TRY(check_versions(control, endpoint));
   char text[TDM_NET_RANK_TEXT_BYTES];
@@ -343,7 +343,7 @@ static void end(tdm_control *control, bool in_order) {
 tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *options,
                              tdm_control **out_control) {
   *out_control = NULL;
-  if (options->struct_size != sizeof(*options) || options->queue_count < 0 ||
+  if (options->struct_size != sizeof *options || options->queue_count < 0 ||
       options->queue_count > TDM_CONTROL_QUEUES) {
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "a control channel of %d queues, with options of %zu bytes",
@@ -398,7 +398,7 @@ void tdm_control_abandon(tdm_control *control) {
   free_control(control);
 }
 
-/* ---- Calls of other threads ---- */
+/* ---- Calls of other threads ------------------------------------------------------------------ */
 
 void tdm_control_progress(tdm_control *control, int queue, uint64_t command) {
   atomic_store_explicit(&control->progress[queue], command, memory_order_relaxed);
@@ -433,7 +433,7 @@ bool tdm_control_left(tdm_control *control, int rank, int *out_rank) {
 void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason) {
   if (atomic_exchange(&control->given_up, true)) return;
   control->given_status = status;
-  (void)snprintf(control->given_reason, sizeof(control->given_reason), "%s", reason);
+  (void)snprintf(control->given_reason, sizeof control->given_reason, "%s", reason);
   control->give_up_task.run = on_give_up;
   tdm_loop_post(control->loop, &control->give_up_task);
 }
@@ -473,7 +473,7 @@ const char *tdm_control_failure_text(const tdm_control_failure *failure, char *t
   const double seconds = (double)failure->silent_ns * 1e-9;
   char by[32] = "";
   if (failure->observer != failure->rank)
-    (void)snprintf(by, sizeof(by), " by rank %d", failure->observer);
+    (void)snprintf(by, sizeof by, " by rank %d", failure->observer);
   char *rest = text + length;
   const size_t room = TDM_CONTROL_TEXT_BYTES - length;
   int more = 0;
@@ -489,7 +489,7 @@ const char *tdm_control_failure_text(const tdm_control_failure *failure, char *t
   for (int i = 0; i < failure->queue_count && length < TDM_CONTROL_TEXT_BYTES; i++) {
     char run[32] = "";
     if (failure->progress[i] >> 32)
-      (void)snprintf(run, sizeof(run), " of run %u", (unsigned)(failure->progress[i] >> 32));
+      (void)snprintf(run, sizeof run, " of run %u", (unsigned)(failure->progress[i] >> 32));
     length += (size_t)snprintf(text + length, TDM_CONTROL_TEXT_BYTES - length, "%s%d: %u%s",
                                i == 0 ? "; commands passed on its queues " : ", ", i,
                                (unsigned)failure->progress[i], run);

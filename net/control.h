@@ -77,7 +77,7 @@ void tdm_control_leave(tdm_control *control);
 /* Frees the channel without a message: the others treat this rank's process as ended. */
 void tdm_control_abandon(tdm_control *control);
 
-/* ---- Any thread, at any time ---- */
+/* ---- Any thread, at any time ----------------------------------------------------------------- */
 
 /* Records that the queue, of TDM_CONTROL_QUEUES, has passed this command; the next beat sends it.
  * Costs one store. A number of 2^32 or more also contains the run: run << 32 | command. */

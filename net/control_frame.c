@@ -15,7 +15,7 @@ enum {
 _Static_assert(BEAT_BYTES + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");
 _Static_assert(REFUSAL_BYTES + TDM_CONTROL_REASON_BYTES <= CONTROL_PAYLOAD_BYTES, "a reason fits");
 
-/* ---- Numbers ---- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void put(unsigned char **cursor, uint64_t number, int bytes) {
   for (int i = 0; i < bytes; i++)
@@ -29,7 +29,7 @@ static uint64_t get(const unsigned char **cursor, int bytes) {
   return number;
 }
 
-/* ---- Packing ---- */
+/* ---- Packing --------------------------------------------------------------------------------- */
 
 static void put_failure(unsigned char **cursor, tdm_status status, const char *reason) {
   const size_t length = strnlen(reason, TDM_CONTROL_REASON_BYTES - 1);
@@ -89,7 +89,7 @@ size_t control_pack(const control_message *message, const unsigned char *key,
   return signed_bytes + CONTROL_CODE_BYTES;
 }
 
-/* ---- Unpacking ---- */
+/* ---- Unpacking ------------------------------------------------------------------------------- */
 
 static bool get_beat(const unsigned char *payload, size_t bytes, control_message *message) {
   if (bytes < BEAT_BYTES) return false;
@@ -178,7 +178,7 @@ control_verdict control_unpack(const unsigned char *bytes, size_t count, const u
   const size_t signed_bytes = size - CONTROL_CODE_BYTES;
   if (crypto_auth_hmacsha256_verify(bytes + signed_bytes, bytes, signed_bytes, key) != 0)
     return CONTROL_FORGED;
-  memset(out_message, 0, sizeof(*out_message));
+  memset(out_message, 0, sizeof *out_message);
   out_message->kind = (control_kind)kind;
   out_message->from = (int)from;
   out_message->to = (int)to;

@@ -10,7 +10,7 @@
 #include "core/process.h"
 #include "net/control_state.h"
 
-/* ---- Closing ---- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static void put_back(control_link *link) {
   link->next = link->control->free_links;
@@ -39,7 +39,7 @@ static void end_link(control_link *link, int code) {
   control_link_close(link);
 }
 
-/* ---- Output ---- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void flush(control_link *link);
 
@@ -96,13 +96,13 @@ static bool greet(control_link *link) {
   return uv_try_write((uv_stream_t *)&link->tcp, &buffer, 1) == (int)bytes;
 }
 
-/* ---- Input ---- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
   (void)suggested;
   control_link *link = handle->data;
   *out_buffer =
-      uv_buf_init((char *)link->in + link->in_bytes, (unsigned)(sizeof(link->in) - link->in_bytes));
+      uv_buf_init((char *)link->in + link->in_bytes, (unsigned)(sizeof link->in - link->in_bytes));
 }
 
 /* Handles the complete frames; an incomplete one at the end is kept. */
@@ -150,14 +150,14 @@ void control_link_pause(control_link *link, bool paused) {
   }
 }
 
-/* ---- Beginning ---- */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 void control_link_keep(control_link *link) {
   int descriptor = -1;
   const uint64_t most_ms = link->control->options.silence_ns / 1000000 + 60000;
   const unsigned limit_ms = (unsigned)most_ms;
   if (uv_fileno((uv_handle_t *)&link->tcp, &descriptor) == 0)
-    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
 }
 
 tdm_status control_make_links(tdm_control *control) {
@@ -165,7 +165,7 @@ tdm_status control_make_links(tdm_control *control) {
   control->link_count =
       CONTROL_STRANGERS_AT_ONCE + CONTROL_SPARE_LINKS + ranks * (1 + CONTROL_ADDRESSES);
   control->all_links = tdm_allocate(
-      &control->allocator, control->link_count * sizeof(*control->all_links), "connections");
+      &control->allocator, control->link_count * sizeof *control->all_links, "connections");
   if (!control->all_links) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < control->link_count; i++) {
     control->all_links[i].control = control;
@@ -239,7 +239,7 @@ int control_listen(tdm_control *control) {
   code = bind_any(control);
   if (code == 0) code = uv_listen((uv_stream_t *)&control->listener, 128, on_connection);
   struct sockaddr_storage bound;
-  int bytes = (int)sizeof(bound);
+  int bytes = (int)sizeof bound;
   if (code == 0) code = uv_tcp_getsockname(&control->listener, (struct sockaddr *)&bound, &bytes);
   if (code != 0) return code;
   control->addresses[control->rank].port =

@@ -51,7 +51,7 @@ static void send_beat(control_link *link, control_message *beat) {
   control_send(link, beat);
 }
 
-/* ---- Failure ---- */
+/* ---- Failure --------------------------------------------------------------------------------- */
 
 void control_fail_first(tdm_control *control, const tdm_control_failure *failure) {
   if (atomic_load(&control->failed)) return;
@@ -62,7 +62,7 @@ void control_fail_first(tdm_control *control, const tdm_control_failure *failure
   const control_message own = own_beat(control);
   const bool is_own = failure->rank == control->rank;
   kept->queue_count = is_own ? own.queue_count : told->queue_count;
-  memcpy(kept->progress, is_own ? own.progress : told->progress, sizeof(kept->progress));
+  memcpy(kept->progress, is_own ? own.progress : told->progress, sizeof kept->progress);
   atomic_store(&control->failed, true);
   tdm_doorbell_ring(&control->bell);
   if (control->options.failed) control->options.failed(control->options.user, kept);
@@ -89,7 +89,7 @@ static void lose(tdm_control *control, int rank, tdm_control_cause cause, uint64
                                                      .status = TDM_UNAVAILABLE});
 }
 
-/* ---- Links ---- */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 /* Ends an attempt to connect. After the last one, a peer that accepted a connection and then closed
  * it counts as reachable: it may have been too busy to read the greeting in time. It is greeted
@@ -147,7 +147,7 @@ static void adopt(control_link *link) {
   tdm_doorbell_ring(&control->bell);
 }
 
-/* ---- Messages ---- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /* Returns true if the message comes from the link's peer. A link without a peer gets it from its
  * greeting. */
@@ -178,9 +178,9 @@ static void hear(tdm_control *control, control_peer *peer, const control_message
   told->left |= leaves;
   if (message->kind == CONTROL_BEAT) {
     told->queue_count = message->queue_count;
-    memcpy(told->progress, message->progress, sizeof(message->progress));
+    memcpy(told->progress, message->progress, sizeof message->progress);
     told->waits = message->waits;
-    memcpy(told->posted, message->posted, sizeof(message->posted));
+    memcpy(told->posted, message->posted, sizeof message->posted);
     told->runs = message->runs;
     told->history = message->history;
     told->under_way = message->under_way;
@@ -200,7 +200,7 @@ static void take_failure(tdm_control *control, const control_message *message) {
       .silent_ns = UINT64_C(1000000) * message->silent_ms,
       .status = lost ? TDM_UNAVAILABLE : message->status,
   };
-  memcpy(failure.reason, message->reason, sizeof(failure.reason));
+  memcpy(failure.reason, message->reason, sizeof failure.reason);
   control->peers[failure.rank].lost = true;
   control_fail_first(control, &failure);
 }
@@ -225,7 +225,7 @@ void control_take(control_link *link, const control_message *message) {
   }
 }
 
-/* ---- Beats ---- */
+/* ---- Beats ----------------------------------------------------------------------------------- */
 
 /* Excludes time in which this process did not run from every peer's silence: messages that arrived
  * in it are yet to be read. */

@@ -17,7 +17,7 @@ void tdm_control_refuse(tdm_control *control, tdm_status status, const char *rea
   own->run = control->runs + 1;
   own->count = ++control->refusals[own->run % CONTROL_RUNS];
   own->status = status;
-  (void)snprintf(own->reason, sizeof(own->reason), "%s", reason);
+  (void)snprintf(own->reason, sizeof own->reason, "%s", reason);
   control->refusal_told = false;
   (void)pthread_mutex_unlock(&control->lock);
 }

@@ -169,7 +169,7 @@ struct tdm_control {
   char given_reason[TDM_CONTROL_REASON_BYTES];
 };
 
-/* ---- control_link.c: bytes ---- */
+/* ---- control_link.c: bytes ------------------------------------------------------------------- */
 
 /* Allocates links for the whole life of the channel. */
 tdm_status control_make_links(tdm_control *control) TDM_WARN_UNUSED;
@@ -188,13 +188,13 @@ void control_link_keep(control_link *link);
 void control_link_close(control_link *link);
 void control_link_pause(control_link *link, bool paused);
 
-/* ---- control_exit.c: the messages of a process that exits ---- */
+/* ---- control_exit.c: the messages of a process that exits ------------------------------------ */
 
 /* Adds a channel to those that are notified at exit, until it ends. */
 void control_exit_add(tdm_control *control);
 void control_exit_remove(tdm_control *control);
 
-/* ---- control_peers.c: handling of messages ---- */
+/* ---- control_peers.c: handling of messages --------------------------------------------------- */
 
 void control_take(control_link *link, const control_message *message);
 /* Handles a connection that has ended by itself, with libuv's code. */
@@ -208,14 +208,14 @@ void control_count(tdm_control *control, control_dropped_kind kind);
 /* Publishes what the peer has sent to other threads, at once or with the next beat. */
 void control_publish(tdm_control *control, control_peer *peer);
 
-/* ---- control_refusal.c ---- */
+/* ---- control_refusal.c ----------------------------------------------------------------------- */
 
 /* Sends this rank's latest refusal, if that was not done yet. waits: block for the lock, as at the
  * end. */
 void control_tell_refusal(tdm_control *control, bool waits);
 void control_take_refusal(tdm_control *control, const control_message *message);
 
-/* ---- control_watch.c: silence ---- */
+/* ---- control_watch.c: silence ---------------------------------------------------------------- */
 
 /* Returns true if the peer's last message is at most some beats old. */
 bool control_is_heard(const tdm_control *control, const tdm_control_peer *told, uint64_t now_ns);
@@ -234,7 +234,7 @@ tdm_status control_read_silence(uint64_t *out_ns) TDM_WARN_UNUSED;
 tdm_status control_read_seconds(const char *variable, double usual, double least, double most,
                                 uint64_t *out_ns) TDM_WARN_UNUSED;
 
-/* ---- control_stall.c ---- */
+/* ---- control_stall.c ------------------------------------------------------------------------- */
 
 /* Updates the clock at a check. Time since the last check counts if `holds`. */
 void control_clock_add(tdm_control_clock *clock, bool holds, uint64_t now_ns);
@@ -242,7 +242,7 @@ void control_clock_add(tdm_control_clock *clock, bool holds, uint64_t now_ns);
 /* Reads the time after which a transfer is stalled from the environment. */
 tdm_status control_read_stall(uint64_t *out_ns);
 
-/* ---- control.c ---- */
+/* ---- control.c ------------------------------------------------------------------------------- */
 
 /* Records that a handle of the channel has closed. */
 void control_handle_closed(tdm_control *control);

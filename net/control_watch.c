@@ -148,7 +148,7 @@ static bool find_cores(cpu_set_t *out_cores) {
   for (const struct dirent *entry; (entry = readdir(threads)) != NULL;) {
     cpu_set_t some;
     const long thread = strtol(entry->d_name, NULL, 10);
-    if (thread > 0 && sched_getaffinity((pid_t)thread, sizeof(some), &some) == 0)
+    if (thread > 0 && sched_getaffinity((pid_t)thread, sizeof some, &some) == 0)
       CPU_OR(out_cores, out_cores, &some);
   }
   (void)closedir(threads);
@@ -158,7 +158,7 @@ static bool find_cores(cpu_set_t *out_cores) {
 void control_raise_thread(void) {
   cpu_set_t cores;
   (void)prctl(PR_SET_NAME, "tandem-beats");
-  if (find_cores(&cores)) (void)sched_setaffinity(0, sizeof(cores), &cores);
+  if (find_cores(&cores)) (void)sched_setaffinity(0, sizeof cores, &cores);
   tdm_thread_run_promptly();
   /* Requires a privilege, unlike the line above. */
   (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BEAT_NICE);

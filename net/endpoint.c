@@ -12,7 +12,7 @@
 
 #define LONGEST_SLEEP_NS 1000000u
 
-/* ---- Words ---- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 const char *tdm_endpoint_rank_text(const tdm_endpoint *endpoint, int rank, char *text) {
   const tdm_rank *named = &endpoint->ranks[rank];
@@ -51,19 +51,19 @@ tdm_status tdm_net_request_fail(tdm_endpoint *endpoint, const tdm_net_request *r
   char reason[TDM_NET_TEXT_BYTES / 2] = "";
   request_text(endpoint, request, text, sizeof(text));
   if (request->code != 0) {
-    endpoint->transport->error_text(endpoint, request->code, reason, sizeof(reason));
+    endpoint->transport->error_text(endpoint, request->code, reason, sizeof reason);
   } else if (request->status == TDM_INVALID_ARGUMENT && request->kind == TDM_NET_RECEIVE) {
     if (request->arrived_bytes < request->bytes)
-      (void)snprintf(reason, sizeof(reason), "%zu bytes came", request->arrived_bytes);
+      (void)snprintf(reason, sizeof reason, "%zu bytes came", request->arrived_bytes);
     else
-      (void)snprintf(reason, sizeof(reason), "more came");
+      (void)snprintf(reason, sizeof reason, "more came");
   }
   return tdm_fail(request->status, "%s %s%s%s", text,
                   request->status == TDM_CANCELLED ? "was cancelled" : "failed",
                   reason[0] == '\0' ? "" : ": ", reason);
 }
 
-/* ---- Life ---- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 tdm_status tdm_endpoint_open(const tdm_transport *transport, const tdm_endpoint_options *options,
                              tdm_endpoint **out_endpoint) {
@@ -94,11 +94,11 @@ void tdm_endpoint_abandon(tdm_endpoint *endpoint) {
   if (endpoint) endpoint->transport->abandon(endpoint);
 }
 
-/* ---- Posting ---- */
+/* ---- Posting --------------------------------------------------------------------------------- */
 
 static void fill(tdm_net_request *request, tdm_net_kind kind, int peer, uint32_t channel,
                  size_t bytes) {
-  memset(request, 0, sizeof(*request));
+  memset(request, 0, sizeof *request);
   request->kind = kind;
   request->peer = peer;
   request->channel = channel;
@@ -170,9 +170,8 @@ tdm_status tdm_endpoint_all_reduce(tdm_endpoint *endpoint, tdm_net_request *requ
                     tdm_dtype_name(dtype));
   }
   size_t bytes;
-  if (__builtin_mul_overflow(count, tdm_dtype_bytes(dtype), &bytes)) {
+  if (__builtin_mul_overflow(count, tdm_dtype_bytes(dtype), &bytes))
     return tdm_fail(TDM_INVALID_ARGUMENT, "an all-reduce of %zu elements", count);
-  }
   TDM_TRY(check_memory("an all-reduce", memory, bytes));
   fill(request, TDM_NET_ALL_REDUCE, -1, 0, bytes);
   return posted(endpoint, request,
@@ -210,7 +209,7 @@ tdm_status tdm_endpoint_barrier(tdm_endpoint *endpoint, tdm_net_request *request
   return posted(endpoint, request, endpoint->transport->barrier(endpoint, request));
 }
 
-/* ---- Settling ---- */
+/* ---- Settling -------------------------------------------------------------------------------- */
 
 tdm_status tdm_endpoint_poll(tdm_endpoint *endpoint, tdm_net_request **out_settled) {
   *out_settled = NULL;

@@ -34,7 +34,7 @@ static const char *environment(const char *name) {
   return getenv(name);
 }
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static tdm_status load(const char *name, const char *reason, const tdm_transport **out_transport) {
   void *object;

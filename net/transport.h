@@ -157,7 +157,7 @@ struct tdm_transport {
   void (*error_text)(tdm_endpoint *endpoint, int code, char *text, size_t capacity);
 };
 
-/* ---- Functions for the rest of the library -------------------------------------------------- */
+/* ---- Functions for the rest of the library --------------------------------------------------- */
 
 /* Each function calls the slot of its name after it has checked the arguments. Fails with
  * INVALID_ARGUMENT for a peer that is not another rank of the job, a channel beyond

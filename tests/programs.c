@@ -24,8 +24,8 @@ static void own_folder(const char *name) {
 }
 
 static bool passes(const test_program *program) {
-  (void)printf("== %s\n", program->name);
-  (void)fflush(NULL);
+  printf("== %s\n", program->name);
+  fflush(NULL);
   const pid_t child = fork();
   if (child == 0) {
     own_folder(program->name);
@@ -37,11 +37,11 @@ static bool passes(const test_program *program) {
     continue;
   if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   if (child < 0)
-    (void)printf("== %s: no process: %s\n", program->name, strerror(errno));
+    printf("== %s: no process: %s\n", program->name, strerror(errno));
   else if (WIFSIGNALED(status))
-    (void)printf("== %s: ended by signal %d\n", program->name, WTERMSIG(status));
+    printf("== %s: ended by signal %d\n", program->name, WTERMSIG(status));
   else
-    (void)printf("== %s: exit status %d\n", program->name, WEXITSTATUS(status));
+    printf("== %s: exit status %d\n", program->name, WEXITSTATUS(status));
   return false;
 }
 
@@ -55,7 +55,7 @@ static int run_shard(void) {
     failures += failed[i];
   }
   for (int i = 0; i < test_program_count; i++)
-    if (failed[i]) (void)printf("== FAILED: %s\n", test_programs[i].name);
+    if (failed[i]) printf("== FAILED: %s\n", test_programs[i].name);
   free(failed);
   return failures > 0;
 }
@@ -65,8 +65,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < test_program_count; i++)
     if (strcmp(test_programs[i].name, argv[1]) == 0)
       return test_programs[i].run(argc - 1, argv + 1);
-  (void)fprintf(stderr, "%s: there is no test program %s; there are:\n", argv[0], argv[1]);
+  fprintf(stderr, "%s: there is no test program %s; there are:\n", argv[0], argv[1]);
   for (int i = 0; i < test_program_count; i++)
-    (void)fprintf(stderr, "  %s\n", test_programs[i].name);
+    fprintf(stderr, "  %s\n", test_programs[i].name);
   return 2;
 }

@@ -131,7 +131,7 @@ static void time_all(const char *name, const convolution_subject *subjects) {
 static void time_pass(const char *name, convolution_pass pass, const convolution_sizes *sizes,
                       int threads) {
   char row[128];
-  snprintf(row, sizeof row, "%s %s", name, pass_names[pass]);
+  (void)snprintf(row, sizeof row, "%s %s", name, pass_names[pass]);
   const convolution_arrays arrays = make_arrays(sizes);
   convolution_subject subjects[MOST_SUBJECTS];
   subjects[0] = convolution_ours(pass, sizes, &arrays, threads);

@@ -62,7 +62,7 @@ typedef struct options {
   bool tells_queues;
 } options;
 
-/* ---- Options ---- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static _Noreturn void refuse(const char *word) {
   fprintf(stderr, "distributed_rows: %s is not understood\n%s", word, help);
@@ -141,7 +141,7 @@ static options read_options(int count, char **words) {
   return read;
 }
 
-/* ---- What is counted ---- */
+/* ---- What is counted ------------------------------------------------------------------------- */
 
 /* Returns the bytes that the interfaces of this network namespace have sent, except loopback. */
 static double interface_bytes(void) {
@@ -166,7 +166,7 @@ static double used_seconds(void) {
          (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
-/* ---- Rows ---- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void time_steps(opened_model *model, const options *asked, bool prints) {
   static double samples[MOST_STEPS];
@@ -221,7 +221,7 @@ static void idle(const options *asked, bool prints) {
   if (prints) printf("idle_share\t%.5f\n", share);
 }
 
-/* ---- A rank that is lost ---- */
+/* ---- A rank that is lost --------------------------------------------------------------------- */
 
 static double wall_ms(void) {
   struct timespec now;
@@ -241,7 +241,7 @@ static void end_oneself(const options *asked) {
   }
   FILE *file = fopen(asked->file, "w");
   if (file) {
-    (void)fprintf(file, "%.3f\n", wall_ms());
+    fprintf(file, "%.3f\n", wall_ms());
     (void)fclose(file);
   }
   (void)kill(self, stops ? SIGSTOP : SIGKILL);

@@ -44,7 +44,7 @@ typedef struct model_kind {
   description (*describe)(tdm_graph *graph, const model_request *request, tdm_value x, tdm_value y);
 } model_kind;
 
-/* ---- Models ---- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 static description describe_main(tdm_graph *graph, const model_request *request, tdm_value x,
                                  tdm_value y) {
@@ -97,7 +97,7 @@ static const model_kind kinds[] = {
     {"balanced", 1024, TDM_FLOAT32, 2, {0, WIDTH}, 0, CLASSES, true, describe_balanced},
 };
 
-/* ---- Feeds ---- */
+/* ---- Feeds ----------------------------------------------------------------------------------- */
 
 static tdm_shape shape_of(const model_kind *kind, tdm_dim rows) {
   tdm_dim dims[MOST_RANK];
@@ -122,7 +122,7 @@ static tdm_tensor *draw(tdm_context *context, const model_kind *kind, int64_t ro
   return tdm_tensor_uniform(context, "cpu:0", kind->dtype, shape, SEED, -1, 1);
 }
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void replicate(tdm_graph *graph, const model_kind *kind, const model_request *request,
                       tdm_value x, tdm_value y) {

@@ -47,7 +47,7 @@ static opened_model open_or_fail(tdm_context *context, const model_request *requ
   return model;
 }
 
-/* ---- Learning ---- */
+/* ---- Learning -------------------------------------------------------------------------------- */
 
 /* Opens the model with all its chunks on one device. */
 static opened_model open_on_one(tdm_context *context, const subject *asked, int device) {
@@ -82,7 +82,7 @@ static void train_both(opened_model *one, opened_model *other, int steps) {
   (void)pthread_join(thread, NULL);
 }
 
-/* ---- Judging ---- */
+/* ---- Judging --------------------------------------------------------------------------------- */
 
 /* The models of one subject: the judged one, and those that kernel times are learned from. */
 typedef struct group {

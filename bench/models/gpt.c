@@ -36,7 +36,7 @@ model model_gpt(tdm_context *context, int64_t rows) {
                             GPT_WIDTH));
   for (int i = 0; i < LAYERS; i++) {
     char name[16];
-    snprintf(name, sizeof name, "block%d", i);
+    (void)snprintf(name, sizeof name, "block%d", i);
     tdm_scope_push(graph, name);
     x = block(graph, x);
     tdm_scope_pop(graph);

@@ -77,8 +77,8 @@ static bool wanted(const row *asked, const char *name, char **words, int count) 
 static void time_row(tdm_context *context, const row *timed, char **words, int count) {
   char forward[64];
   char step[64];
-  snprintf(forward, sizeof forward, "%s forward", timed->name);
-  snprintf(step, sizeof step, "%s step", timed->name);
+  (void)snprintf(forward, sizeof forward, "%s forward", timed->name);
+  (void)snprintf(step, sizeof step, "%s step", timed->name);
   const bool wants_forward = wanted(timed, forward, words, count);
   const bool wants_step = !timed->forward_only && wanted(timed, step, words, count);
   if (!wants_forward && !wants_step) return;

@@ -92,7 +92,7 @@ model model_chain(tdm_context *context, int64_t rows) {
   const tdm_value wanted = tdm_input(graph, "wanted", TDM_FLOAT32, shape);
   for (int i = 0; i < CHAIN; i++) {
     char name[8];
-    snprintf(name, sizeof name, "l%d", i);
+    (void)snprintf(name, sizeof name, "l%d", i);
     x = tdm_linear(graph, name, x, WIDTH);
   }
   tdm_output(graph, "y", x);

@@ -15,15 +15,15 @@ static tdm_value convolve(tdm_graph *graph, const char *name, tdm_value x, int64
   options.padding[0] = kernel / 2;
   options.padding[1] = kernel / 2;
   options.without_bias = true;
-  snprintf(path, sizeof path, "%s/conv", name);
+  (void)snprintf(path, sizeof path, "%s/conv", name);
   x = tdm_conv2d(graph, path, x, channels, kernel, kernel, &options);
-  snprintf(path, sizeof path, "%s/norm", name);
+  (void)snprintf(path, sizeof path, "%s/norm", name);
   return tdm_batch_norm(graph, path, x);
 }
 
 static tdm_value relu(tdm_graph *graph, const char *name, tdm_value x) {
   char path[64];
-  snprintf(path, sizeof path, "%s/relu", name);
+  (void)snprintf(path, sizeof path, "%s/relu", name);
   return tdm_relu(graph, path, x);
 }
 
@@ -31,9 +31,9 @@ static tdm_value relu(tdm_graph *graph, const char *name, tdm_value x) {
 static tdm_value add_block(tdm_graph *graph, const char *name, tdm_value x, int64_t channels,
                            int64_t stride, bool reshapes) {
   char first[48], second[48], beside[48];
-  snprintf(first, sizeof first, "%s/first", name);
-  snprintf(second, sizeof second, "%s/second", name);
-  snprintf(beside, sizeof beside, "%s/beside", name);
+  (void)snprintf(first, sizeof first, "%s/first", name);
+  (void)snprintf(second, sizeof second, "%s/second", name);
+  (void)snprintf(beside, sizeof beside, "%s/beside", name);
   tdm_value y = relu(graph, first, convolve(graph, first, x, channels, 3, stride));
   y = convolve(graph, second, y, channels, 3, 1);
   if (reshapes) x = convolve(graph, beside, x, channels, 1, stride);
@@ -56,7 +56,7 @@ model model_residual(tdm_context *context, int64_t rows) {
     for (int block = 0; block < BLOCKS; block++) {
       const bool reshapes = stage > 0 && block == 0;
       char name[32];
-      snprintf(name, sizeof name, "stage%d/block%d", stage, block);
+      (void)snprintf(name, sizeof name, "stage%d/block%d", stage, block);
       x = add_block(graph, name, x, FIRST_WIDTH << stage, reshapes ? 2 : 1, reshapes);
     }
   }

@@ -17,7 +17,7 @@ static tdm_session *make_deep(tdm_graph *graph, int64_t layer_count, size_t devi
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, shape);
   for (int64_t i = 0; i < layer_count; i++) {
     char name[32];
-    snprintf(name, sizeof name, "l%lld", (long long)i);
+    (void)snprintf(name, sizeof name, "l%lld", (long long)i);
     tdm_place(graph, tdm_device_name_at(context, (size_t)(i / STRETCH) % device_count));
     x = tdm_linear(graph, name, x, WIDTH);
   }
@@ -66,9 +66,10 @@ static tdm_status plan_often(tdm_session *session, size_t device_count,
     whole[i] = last.whole_ns;
   }
   char row[96];
-  snprintf(row, sizeof row, "planning a node, %zu devices, %zu nodes", device_count, last.nodes);
+  (void)snprintf(row, sizeof row, "planning a node, %zu devices, %zu nodes", device_count,
+                 last.nodes);
   to->row(to->user, row, bench_median(passes, PLANS));
-  snprintf(row, sizeof row, "with kernels, %zu devices, %zu nodes", device_count, last.nodes);
+  (void)snprintf(row, sizeof row, "with kernels, %zu devices, %zu nodes", device_count, last.nodes);
   to->row(to->user, row, bench_median(whole, PLANS));
   return TDM_OK;
 }
@@ -82,15 +83,15 @@ static tdm_status row_of(int cpu_devices, int sim_devices, int64_t layer_count,
   if (!context) return TDM_UNAVAILABLE;
   const size_t device_count = (size_t)cpu_devices + (size_t)sim_devices;
   char what[96];
-  snprintf(what, sizeof what, "planning %lld layers, %zu devices", (long long)layer_count,
-           device_count);
+  (void)snprintf(what, sizeof what, "planning %lld layers, %zu devices", (long long)layer_count,
+                 device_count);
   to->begins(to->user, what);
   const uint64_t began_ns = bench_now_ns();
   tdm_graph *graph = tdm_graph_create(context);
   tdm_session *session = make_deep(graph, layer_count, device_count);
   const double made_ns = (double)(bench_now_ns() - began_ns);
-  snprintf(what, sizeof what, "creating a layer, %zu devices, %lld layers", device_count,
-           (long long)layer_count);
+  (void)snprintf(what, sizeof what, "creating a layer, %zu devices, %lld layers", device_count,
+                 (long long)layer_count);
   if (session) to->row(to->user, what, made_ns / (double)layer_count);
   const tdm_status status = session ? plan_often(session, device_count, to) : TDM_INVALID_ARGUMENT;
   tdm_session_release(session);

@@ -155,7 +155,7 @@ void cuda_copies_device_name(int device, char *out_name, size_t capacity) {
   cudaDeviceProp properties;
   if (device >= cuda_copies_device_count()) return;
   if (cudaGetDeviceProperties(&properties, device) == cudaSuccess)
-    snprintf(out_name, capacity, "%s", properties.name);
+    (void)snprintf(out_name, capacity, "%s", properties.name);
 }
 
 bool cuda_copies_measure(const cuda_copies *wanted, double *out_ns, char *out_problem,
@@ -167,10 +167,10 @@ bool cuda_copies_measure(const cuda_copies *wanted, double *out_ns, char *out_pr
     measure_sample(&self, &out_ns[i]);
   if (right && self.error == cudaSuccess) right = is_right(&self);
   if (self.error != cudaSuccess) {
-    snprintf(out_problem, capacity, "%s", cudaGetErrorString(self.error));
+    (void)snprintf(out_problem, capacity, "%s", cudaGetErrorString(self.error));
     (void)cudaGetLastError();
   } else if (!right) {
-    snprintf(out_problem, capacity, "other contents than were copied");
+    (void)snprintf(out_problem, capacity, "other contents than were copied");
   }
   end_loop(&self);
   return right && self.error == cudaSuccess;

@@ -15,6 +15,6 @@ void cuda_copies_device_name(int device, char *out_name, size_t capacity) {
 bool cuda_copies_measure(const cuda_copies *wanted, double *out_ns, char *out_problem,
                          size_t capacity) {
   (void)wanted, (void)out_ns;
-  snprintf(out_problem, capacity, "built without CUDA");
+  (void)snprintf(out_problem, capacity, "built without CUDA");
   return false;
 }

@@ -87,9 +87,9 @@ static void time_layer(tdm_context *context, const char *word) {
   const layer timed = parse(word);
   layer_model made = make(context, &timed);
   char name[128];
-  snprintf(name, sizeof name, "%s forward", word);
+  (void)snprintf(name, sizeof name, "%s forward", word);
   bench_print(name, bench_hot_ns(run_forward, &made));
-  snprintf(name, sizeof name, "%s step", word);
+  (void)snprintf(name, sizeof name, "%s step", word);
   bench_print(name, bench_hot_ns(run_step, &made));
   for (int i = 0; i < 2; i++)
     tdm_tensor_release(made.feeds[i].tensor);

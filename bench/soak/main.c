@@ -20,7 +20,7 @@
 
 enum { SAMPLES = 30, THREADS = 6 };
 
-/* ---- Threads, and standing still ---- */
+/* ---- Threads, and standing still ------------------------------------------------------------- */
 
 typedef struct gate {
   pthread_mutex_t lock;
@@ -38,36 +38,36 @@ typedef struct worker {
 } worker;
 
 static bool enter(gate *it) {
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   while (it->closed && !it->over)
-    pthread_cond_wait(&it->changed, &it->lock);
+    (void)pthread_cond_wait(&it->changed, &it->lock);
   const bool goes_on = !it->over;
   it->at_work += goes_on;
-  pthread_mutex_unlock(&it->lock);
+  (void)pthread_mutex_unlock(&it->lock);
   return goes_on;
 }
 
 static void leave(gate *it) {
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   it->at_work--;
-  pthread_cond_broadcast(&it->changed);
-  pthread_mutex_unlock(&it->lock);
+  (void)pthread_cond_broadcast(&it->changed);
+  (void)pthread_mutex_unlock(&it->lock);
 }
 
 static void stand_still(gate *it) {
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   it->closed = true;
   while (it->at_work > 0)
-    pthread_cond_wait(&it->changed, &it->lock);
-  pthread_mutex_unlock(&it->lock);
+    (void)pthread_cond_wait(&it->changed, &it->lock);
+  (void)pthread_mutex_unlock(&it->lock);
 }
 
 static void go_on(gate *it, bool over) {
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   it->closed = false;
   it->over = over;
-  pthread_cond_broadcast(&it->changed);
-  pthread_mutex_unlock(&it->lock);
+  (void)pthread_cond_broadcast(&it->changed);
+  (void)pthread_mutex_unlock(&it->lock);
 }
 
 static void *work(void *user) {
@@ -79,7 +79,7 @@ static void *work(void *user) {
   return NULL;
 }
 
-/* ---- Samples ---- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
 enum { RESIDENT, HEAP, DESCRIPTORS, TASKS, MAPPINGS, MEASURES };
 static const char *const MEASURE_NAMES[] = {"resident KiB", "heap KiB", "descriptors", "threads",
@@ -132,7 +132,7 @@ static void print_row(double seconds, const soak *it, const double *sample) {
   for (int i = 0; i < MEASURES; i++)
     printf(" | %.0f", sample[i]);
   printf(" |\n");
-  (void)fflush(stdout);
+  fflush(stdout);
 }
 
 static double least_of(double samples[SAMPLES][MEASURES], int measure, int first, int end) {
@@ -157,7 +157,7 @@ static bool judge(double samples[SAMPLES][MEASURES]) {
   return flat;
 }
 
-/* ---- The program ---- */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 static double read_minutes(int argc, char **argv) {
   if (argc == 1) return 3;
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
     go_on(&between, i + 1 == SAMPLES);
   }
   for (int i = 0; i < THREADS; i++)
-    pthread_join(workers[i].thread, NULL);
+    (void)pthread_join(workers[i].thread, NULL);
   soak_close(&it);
   return judge(samples) ? 0 : 1;
 }

@@ -11,7 +11,7 @@
 
 enum { WORDS = 2000, WIDTH = 32, CLASSES = 16, LONGEST = 12, MOST_ROWS = 64, AT_ONCE = 6 };
 
-/* ---- The model ---- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 /* ids (length, batch) -> words -> LSTM -> scores of classes. */
 static tdm_session *open_model(tdm_context *context, tdm_store *store, const char *places,
@@ -65,7 +65,7 @@ void soak_close(soak *it) {
   (void)unlink(it->path);
 }
 
-/* ---- Batches ---- */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 typedef struct batch {
   tdm_tensor *ids, *targets;
@@ -93,7 +93,7 @@ static void batch_release(batch *it) {
   tdm_tensor_release(it->targets);
 }
 
-/* ---- Jobs ---- */
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
 void soak_train(soak *it, uint64_t round) {
   batch made;
@@ -125,19 +125,19 @@ static void on_landed(void *user, tdm_run_result *result) {
   const bool stopped = result->status == TDM_CANCELLED || result->status == TDM_DEADLINE_EXCEEDED;
   for (size_t i = 0; i < result->fetch_count; i++)
     tdm_tensor_release(result->fetches[i].tensor);
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   it->landed++;
   it->stopped += stopped;
   it->failed += !stopped && result->status != TDM_OK;
-  pthread_cond_signal(&it->changed);
-  pthread_mutex_unlock(&it->lock);
+  (void)pthread_cond_signal(&it->changed);
+  (void)pthread_mutex_unlock(&it->lock);
 }
 
 static void await(landing *it, int wanted) {
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   while (it->landed < wanted)
-    pthread_cond_wait(&it->changed, &it->lock);
-  pthread_mutex_unlock(&it->lock);
+    (void)pthread_cond_wait(&it->changed, &it->lock);
+  (void)pthread_mutex_unlock(&it->lock);
 }
 
 /* Submits training and inference, and stops every other: by id, or by a deadline. */

@@ -12,14 +12,14 @@
 /* ---- The machine ----------------------------------------------------------------------------- */
 
 static void read_processor(char *out, size_t capacity) {
-  snprintf(out, capacity, "unknown processor");
+  (void)snprintf(out, capacity, "unknown processor");
   FILE *file = fopen("/proc/cpuinfo", "r");
   if (!file) return;
   char line[256];
   while (fgets(line, sizeof line, file)) {
     const char *colon = strchr(line, ':');
     if (strncmp(line, "model name", 10) != 0 || !colon) continue;
-    snprintf(out, capacity, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    (void)snprintf(out, capacity, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
     break;
   }
   (void)fclose(file);
@@ -35,7 +35,7 @@ void machine_describe(tdm_context *context, machine *out_machine) {
   tdm_device_properties gpu = {.struct_size = sizeof gpu};
   if (tdm_device_count_of(context, "cuda") > 0 &&
       tdm_device_get_properties(context, "cuda:0", &gpu) == TDM_OK)
-    snprintf(out_machine->gpu, sizeof out_machine->gpu, "%s", gpu.model);
+    (void)snprintf(out_machine->gpu, sizeof out_machine->gpu, "%s", gpu.model);
   const time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc))

@@ -37,8 +37,8 @@ static result describe(const measurement *wanted, const hop *copied, const hop_e
                  .memory = subject->has_host_side ? host_memory_name(wanted->memory) : "-",
                  .node = -1,
                  .bytes = bytes};
-  snprintf(made.from, sizeof made.from, "%s", copied->from->name);
-  snprintf(made.to, sizeof made.to, "%s", copied->to->name);
+  (void)snprintf(made.from, sizeof made.from, "%s", copied->from->name);
+  (void)snprintf(made.to, sizeof made.to, "%s", copied->to->name);
   if (ends) made.node = copied->from->host_addressable ? ends->from.node : ends->to.node;
   return made;
 }
@@ -49,7 +49,7 @@ static tdm_status add_problem(const measurement *wanted, const group *one, size_
   for (size_t i = 0; i < one->hop_count; i++) {
     if (!one->hops[i].counted) continue;
     result made = describe(wanted, &one->hops[i], NULL, bytes);
-    snprintf(made.problem, sizeof made.problem, "%s", tdm_last_message());
+    (void)snprintf(made.problem, sizeof made.problem, "%s", tdm_last_message());
     TDM_TRY(results_add(out_results, &made));
   }
   return TDM_OK;

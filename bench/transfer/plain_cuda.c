@@ -32,7 +32,7 @@ static bool is_upload(const plain_case *plain) {
 /* "cuda:0" into name (16). */
 static void name_of(int device, char *name) {
   char text[32];
-  snprintf(text, sizeof text, "cuda:%d", device);
+  (void)snprintf(text, sizeof text, "cuda:%d", device);
   memcpy(name, text, 15);
   name[15] = '\0';
 }

@@ -111,8 +111,8 @@ static tdm_status measure_size(tdm_context *context, tdm_device *device, const p
                                size_t bytes, int samples, results *out_results) {
   result made = {.case_name = plain->name, .unit = "GB/s", .memory = "-", .bytes = bytes};
   made.node = device->node;
-  snprintf(made.from, sizeof made.from, "%s", device->name);
-  snprintf(made.to, sizeof made.to, "%s", device->name);
+  (void)snprintf(made.from, sizeof made.from, "%s", device->name);
+  (void)snprintf(made.to, sizeof made.to, "%s", device->name);
   copying mine = {.context = context,
                   .device = device,
                   .copy = plain->copy,
@@ -130,7 +130,7 @@ static tdm_status measure_size(tdm_context *context, tdm_device *device, const p
   if (status == TDM_OK) {
     status = copy_between(&mine, &from, &to, &made);
   } else if (status == TDM_OUT_OF_MEMORY) {
-    snprintf(made.problem, sizeof made.problem, "%s", tdm_last_message());
+    (void)snprintf(made.problem, sizeof made.problem, "%s", tdm_last_message());
     status = TDM_OK;
   }
   buffer_release(context, &from);

@@ -15,8 +15,9 @@ static int kind_length(const char *device) {
 
 static const char *line_title(const result *item, char *text, size_t capacity) {
   const char *memory = strcmp(item->memory, "-") == 0 ? "" : item->memory;
-  snprintf(text, capacity, "%s %s%s%.*s to %.*s", item->case_name, memory, memory[0] ? " " : "",
-           kind_length(item->from), item->from, kind_length(item->to), item->to);
+  (void)snprintf(text, capacity, "%s %s%s%.*s to %.*s", item->case_name, memory,
+                 memory[0] ? " " : "", kind_length(item->from), item->from, kind_length(item->to),
+                 item->to);
   return text;
 }
 
@@ -76,8 +77,8 @@ static void print_script(FILE *out, const machine *told, const results *list) {
   const result *lines[MOST_LINES];
   fputs("set title ", out);
   char title[512];
-  snprintf(title, sizeof title, "Copies between devices: %s%s%s", told->processor,
-           told->gpu[0] ? ", " : "", told->gpu);
+  (void)snprintf(title, sizeof title, "Copies between devices: %s%s%s", told->processor,
+                 told->gpu[0] ? ", " : "", told->gpu);
   plot_string(out, title);
   fputs("\nset logscale x 2\nset logscale y 10\nset grid\nset key outside right\n"
         "set xlabel 'bytes of a copy'\nset ylabel 'GB/s'\nset format y '%g'\n"

@@ -92,6 +92,6 @@ const char *bytes_text(size_t bytes, char *text, size_t capacity) {
     bytes /= 1024;
     unit++;
   }
-  snprintf(text, capacity, "%zu %s", bytes, units[unit]);
+  (void)snprintf(text, capacity, "%zu %s", bytes, units[unit]);
   return text;
 }

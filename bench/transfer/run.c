@@ -110,10 +110,10 @@ static void save_some(transfer_measuring *self) {
 
 static void show_part(transfer_measuring *self, const result *next) {
   char note[160], size[32];
-  snprintf(note, sizeof note, "%s%s%s > %s, %s, %d left",
-           strcmp(next->memory, "-") ? next->memory : "", strcmp(next->memory, "-") ? " " : "",
-           next->from, next->to, bytes_text(next->bytes, size, sizeof size),
-           self->part_count - self->part);
+  (void)snprintf(note, sizeof note, "%s%s%s > %s, %s, %d left",
+                 strcmp(next->memory, "-") ? next->memory : "",
+                 strcmp(next->memory, "-") ? " " : "", next->from, next->to,
+                 bytes_text(next->bytes, size, sizeof size), self->part_count - self->part);
   progress_show(&self->bar, next->case_name, (int64_t)self->done_ns, (int64_t)self->total_ns, note);
 }
 
@@ -146,8 +146,8 @@ static void tell_case(void *user, size_t first, const char *title) {
   self->case_index++;
   const double took_s = (double)(tdm_time_ns() - self->began_ns) / 1e9;
   char place[64];
-  snprintf(place, sizeof place, "%d of %d, about %.0f s left", self->case_index, self->case_count,
-           took_s * (self->total_ns - self->done_ns) / self->done_ns);
+  (void)snprintf(place, sizeof place, "%d of %d, about %.0f s left", self->case_index,
+                 self->case_count, took_s * (self->total_ns - self->done_ns) / self->done_ns);
   progress_hide(&self->bar);
   text_case(self->text, &self->measured, first, title, place);
 }

@@ -61,7 +61,7 @@ static tdm_status open_model(const model_options *given, bool profile, subject *
   TDM_TRY(read_options(given, &mine->given));
   mine->given.common.explain = profile; /* profiles its session, no more */
   if (given->accelerator) {
-    snprintf(mine->place, sizeof mine->place, "embedding=cpu:0,*=%s", given->accelerator);
+    (void)snprintf(mine->place, sizeof mine->place, "embedding=cpu:0,*=%s", given->accelerator);
     mine->given.common.place = mine->place;
   }
   mine->words = data_read_words(self->context, &mine->given);

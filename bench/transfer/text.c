@@ -55,7 +55,7 @@ static void print_row(FILE *out, const results *list, size_t first, const char *
     const result *item = find(list, first, from, columns->items[i], bytes);
     if (item && item->problem[0] == '\0') {
       char figure[32];
-      snprintf(figure, sizeof figure, "%.*f", item->median < 10 ? 3 : 2, item->median);
+      (void)snprintf(figure, sizeof figure, "%.*f", item->median < 10 ? 3 : 2, item->median);
       fprintf(out, " %9s (%4.1f%%)", figure, spread_percent(item));
     } else {
       fprintf(out, " %9s        ", item ? "failed" : "-");
@@ -196,7 +196,7 @@ static bool is_plain(const result *item, const char *name, const result *ours) {
 /* The fastest of the plain cases that do the same as ours; NULL: there is none. */
 static const result *plain_of(const results *list, const result *ours) {
   char name[64];
-  snprintf(name, sizeof name, "plain_%s", ours->case_name);
+  (void)snprintf(name, sizeof name, "plain_%s", ours->case_name);
   const bool inside_host = strcmp(ours->case_name, "host_to_host") == 0;
   const result *best = NULL;
   for (size_t i = 0; i < list->count; i++) {

@@ -8,7 +8,7 @@
 #include "data/safetensors/json.h"
 #include "data/safetensors/safetensors.h"
 
-/* ---- One tensor ----------------------------------------------------------------------------- */
+/* ---- One tensor ------------------------------------------------------------------------------ */
 
 static tdm_status read_shape(tdm_json *json, tdm_safetensors_entry *entry) {
   TDM_TRY(tdm_json_expect(json, '['));
@@ -92,9 +92,8 @@ static tdm_status read_fields(tdm_json *json, tdm_safetensors_entry *entry) {
     TDM_TRY(tdm_json_more(json, '}', &more));
   }
   for (size_t field = 0; field < count; field++) {
-    if (!(met >> field & 1u)) {
+    if (!(met >> field & 1u))
       return tdm_fail(TDM_CORRUPT_DATA, "%s is missing", field_names[field]);
-    }
   }
   return TDM_OK;
 }
@@ -214,7 +213,7 @@ static tdm_status read_metadata(tdm_json *json, const tdm_allocator *allocator) 
   return status;
 }
 
-/* ---- The whole header ----------------------------------------------------------------------- */
+/* ---- The whole header ------------------------------------------------------------------------ */
 
 /* Reads one member of the header's object. */
 static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, int64_t data_bytes,
@@ -259,18 +258,17 @@ static size_t count_objects(const char *text, size_t bytes) {
 /* Allocates all entries at once, because a growing array would briefly exist twice. */
 static tdm_status make_entries(tdm_safetensors_header *header, const char *text, size_t bytes) {
   static const char shortest[] = "\"\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,0]},";
-  const size_t most = bytes / (sizeof(shortest) - 1) + 1;
+  const size_t most = bytes / (sizeof shortest - 1) + 1;
   const size_t count = count_objects(text, bytes);
   header->capacity = count < most ? count : most;
-  header->entries = tdm_allocate(header->allocator, header->capacity * sizeof(*header->entries),
+  header->entries = tdm_allocate(header->allocator, header->capacity * sizeof *header->entries,
                                  "the tensors of a file");
   return header->entries ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, int64_t data_bytes) {
-  if (json->bytes == 0 || json->text[0] != '{') {
+  if (json->bytes == 0 || json->text[0] != '{')
     return tdm_fail(TDM_CORRUPT_DATA, "header byte 0: expected '{'");
-  }
   json->at = 1;
   bool has_metadata = false;
   bool more = !tdm_json_accept(json, '}');
@@ -297,7 +295,7 @@ static int compare_places(const void *left, const void *right) {
 
 /* Reports a name that two of the tensors (count) have. Sorts them by name. */
 static tdm_status check_names(const tdm_safetensors_entry **tensors, size_t count) {
-  qsort(tensors, count, sizeof(*tensors), compare_names);
+  qsort(tensors, count, sizeof *tensors, compare_names);
   for (size_t i = 1; i < count; i++) {
     if (compare_names(&tensors[i - 1], &tensors[i]) == 0)
       return fail_twice("the name", tensors[i]->name);
@@ -309,7 +307,7 @@ static tdm_status check_names(const tdm_safetensors_entry **tensors, size_t coun
  */
 static tdm_status check_tiling(const tdm_safetensors_entry **tensors, size_t count,
                                int64_t data_bytes) {
-  qsort(tensors, count, sizeof(*tensors), compare_places);
+  qsort(tensors, count, sizeof *tensors, compare_places);
   int64_t reached = 0;
   for (size_t i = 0; i < count; i++) {
     if (tensors[i]->begin != reached) {
@@ -351,6 +349,6 @@ tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_alloc
 
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header) {
   if (!header->allocator) return;
-  tdm_release(header->allocator, header->entries, header->capacity * sizeof(*header->entries));
-  memset(header, 0, sizeof(*header));
+  tdm_release(header->allocator, header->entries, header->capacity * sizeof *header->entries);
+  memset(header, 0, sizeof *header);
 }

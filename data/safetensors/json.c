@@ -9,9 +9,8 @@
 #include "core/utf8.h"
 
 static tdm_status fail_at(const tdm_json *json, const char *wanted) {
-  if (json->at >= json->bytes) {
+  if (json->at >= json->bytes)
     return tdm_fail(TDM_CORRUPT_DATA, "the header ends where %s was expected", wanted);
-  }
   const unsigned char found = (unsigned char)json->text[json->at];
   if (found > ' ' && found < 0x7F) {
     return tdm_fail(TDM_CORRUPT_DATA, "header byte %zu: expected %s, found '%c'", json->at, wanted,
@@ -62,9 +61,8 @@ tdm_status tdm_json_whole_number(tdm_json *json, int64_t *out_number) {
   if (!is_digit(json, json->at)) return fail_at(json, wanted);
   const bool is_led_by_zero = json->text[json->at] == '0';
   int64_t number = json->text[json->at++] - '0';
-  if (is_led_by_zero && is_digit(json, json->at)) {
+  if (is_led_by_zero && is_digit(json, json->at))
     return fail_at(json, "no digit after a leading zero");
-  }
   for (; is_digit(json, json->at); json->at++) {
     if (__builtin_mul_overflow(number, 10, &number) ||
         __builtin_add_overflow(number, json->text[json->at] - '0', &number)) {
@@ -78,7 +76,7 @@ tdm_status tdm_json_whole_number(tdm_json *json, int64_t *out_number) {
   return TDM_OK;
 }
 
-/* ---- Strings -------------------------------------------------------------------------------- */
+/* ---- Strings --------------------------------------------------------------------------------- */
 
 /* Reads four hexadecimal digits. */
 static tdm_status read_unit(tdm_json *json, uint32_t *out_unit) {
@@ -111,12 +109,9 @@ static tdm_status read_escaped_point(tdm_json *json, uint32_t *out_point) {
       *out_point = 0x10000 + ((*out_point - 0xD800) << 10) + (low - 0xDC00);
     }
   }
-  if (is_lone) {
-    return tdm_fail(TDM_CORRUPT_DATA, "header byte %zu: half a surrogate pair", begin);
-  }
-  if (*out_point == 0) {
+  if (is_lone) return tdm_fail(TDM_CORRUPT_DATA, "header byte %zu: half a surrogate pair", begin);
+  if (*out_point == 0)
     return tdm_fail(TDM_CORRUPT_DATA, "header byte %zu: a zero inside a string", begin);
-  }
   return TDM_OK;
 }
 

@@ -23,18 +23,18 @@ static void release_mapping(void *user) {
   if (atomic_fetch_sub_explicit(&map->references, 1, memory_order_acq_rel) != 1) return;
   const tdm_allocator allocator = map->allocator;
   (void)munmap(map->bytes, map->size);
-  tdm_release(&allocator, map, sizeof(*map));
+  tdm_release(&allocator, map, sizeof *map);
 }
 
 static tdm_status map_file(const tdm_safetensors_file *file, mapping **out_map) {
   *out_map = NULL;
   const size_t size = file->file.bytes;
-  mapping *map = tdm_allocate(file->allocator, sizeof(*map), "a mapping");
+  mapping *map = tdm_allocate(file->allocator, sizeof *map, "a mapping");
   if (!map) return TDM_OUT_OF_MEMORY;
   void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                      file->file.descriptor, 0);
   if (bytes == MAP_FAILED) {
-    tdm_release(file->allocator, map, sizeof(*map));
+    tdm_release(file->allocator, map, sizeof *map);
     return tdm_fail(TDM_IO, "cannot map %zu bytes: %s", size, strerror(errno));
   }
   atomic_init(&map->references, 1);

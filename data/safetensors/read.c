@@ -8,28 +8,27 @@
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
-/* ---- The header ----------------------------------------------------------------------------- */
+/* ---- The header ------------------------------------------------------------------------------ */
 
 /* Finds where the data begins, and checks the header's size against the file's. */
 static tdm_status find_data(tdm_safetensors_file *file) {
   unsigned char size[TDM_SAFETENSORS_SIZE_BYTES];
   uint64_t header_bytes = 0;
-  if (file->file.bytes < sizeof(size)) {
+  if (file->file.bytes < sizeof size)
     return tdm_fail(TDM_CORRUPT_DATA, "truncated: %zu bytes hold no header", file->file.bytes);
-  }
-  TDM_TRY(tdm_file_read_at(&file->file, 0, size, sizeof(size)));
+  TDM_TRY(tdm_file_read_at(&file->file, 0, size, sizeof size));
   for (int i = TDM_SAFETENSORS_SIZE_BYTES - 1; i >= 0; i--)
     header_bytes = header_bytes << 8 | size[i];
   if (header_bytes > TDM_SAFETENSORS_HEADER_LIMIT_BYTES) {
     return tdm_fail(TDM_CORRUPT_DATA, "header size: %llu bytes, over %zu",
                     (unsigned long long)header_bytes, TDM_SAFETENSORS_HEADER_LIMIT_BYTES);
   }
-  if (header_bytes > file->file.bytes - sizeof(size)) {
+  if (header_bytes > file->file.bytes - sizeof size) {
     return tdm_fail(TDM_CORRUPT_DATA,
                     "header size: %llu bytes, but the file ends after %zu: truncated",
-                    (unsigned long long)header_bytes, file->file.bytes - sizeof(size));
+                    (unsigned long long)header_bytes, file->file.bytes - sizeof size);
   }
-  file->data_begin = sizeof(size) + header_bytes;
+  file->data_begin = sizeof size + header_bytes;
   return TDM_OK;
 }
 
@@ -60,7 +59,7 @@ void tdm_safetensors_close(tdm_safetensors_file *file) {
   tdm_file_close(&file->file);
 }
 
-/* ---- Tensors -------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 static tdm_status check_bools(const tdm_safetensors_entry *entry, const char *data) {
   for (int64_t i = 0; i < entry->end - entry->begin; i++) {
@@ -102,7 +101,7 @@ tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetenso
   return status;
 }
 
-/* ---- All tensors of a file ------------------------------------------------------------------ */
+/* ---- All tensors of a file ------------------------------------------------------------------- */
 
 /* Lists a tensor that is not supported, without its values. */
 static tdm_status add_unsupported(tdm_context *context, const tdm_safetensors_entry *entry,

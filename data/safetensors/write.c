@@ -33,24 +33,21 @@ static tdm_status append_string(text_buffer *text, const char *string) {
   TDM_TRY(append_text(text, "\""));
   for (const char *next = string; *next != '\0'; next++) {
     char escape[8] = {*next};
-    if (*next == '"' || *next == '\\') (void)snprintf(escape, sizeof(escape), "\\%c", *next);
-    if ((unsigned char)*next < ' ') {
-      (void)snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)(unsigned char)*next);
-    }
+    if (*next == '"' || *next == '\\') (void)snprintf(escape, sizeof escape, "\\%c", *next);
+    if ((unsigned char)*next < ' ')
+      (void)snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*next);
     TDM_TRY(append_text(text, escape));
   }
   return append_text(text, "\"");
 }
 
-/* ---- Places --------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 static tdm_status check_tensor(const char *name, const tdm_tensor *tensor) {
-  if (strcmp(name, TDM_SAFETENSORS_METADATA) == 0) {
+  if (strcmp(name, TDM_SAFETENSORS_METADATA) == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "no tensor can be named %s", name);
-  }
-  if (!tdm_utf8_is_valid(name, strlen(name))) {
+  if (!tdm_utf8_is_valid(name, strlen(name)))
     return tdm_fail(TDM_INVALID_ARGUMENT, "the name of a tensor is not UTF-8");
-  }
   if (!tdm_safetensors_dtype_name(tdm_tensor_dtype(tensor))) {
     return tdm_fail(TDM_UNSUPPORTED, "tensor \"%.80s\": dtype %s has no name in the format", name,
                     tdm_dtype_name(tdm_tensor_dtype(tensor)));
@@ -115,7 +112,7 @@ static tdm_status build_header(text_buffer *text, const tdm_tensor_list *list,
   return TDM_OK;
 }
 
-/* ---- Contents ------------------------------------------------------------------------------- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 static tdm_status write_bytes(tdm_whole_file *file, const char *name, const tdm_tensor *tensor,
                               const char *data) {
@@ -181,9 +178,8 @@ static tdm_status save(const tdm_tensor_list *list, const char *path,
 }
 
 tdm_status tdm_safetensors_save(const tdm_tensor_list *list, const char *path) {
-  if (!list || !path || path[0] == '\0') {
+  if (!list || !path || path[0] == '\0')
     return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: %s", list ? "no path" : "the list is NULL");
-  }
   if (tdm_safetensors_is_index(path))
     return tdm_safetensors_save_parts(list, path, TDM_SAFETENSORS_PART_BYTES);
   const tdm_status supported = tdm_tensor_list_check_supported(list);

@@ -15,7 +15,7 @@ static tdm_absent_device *absent_of(tdm_device *device) {
   return (tdm_absent_device *)device;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static tdm_status absent_allocate(tdm_device *device, size_t bytes, tdm_memory *out_memory) {
   *out_memory = (tdm_memory){0};
@@ -47,7 +47,7 @@ static tdm_status absent_memory(tdm_device *device, uint64_t *out_bytes, uint64_
   return TDM_OK;
 }
 
-/* ---- Unsupported functions ----------------------------------------------------------------- */
+/* ---- Unsupported functions ------------------------------------------------------------------- */
 
 static tdm_status refuse(tdm_device *device) {
   return tdm_fail(TDM_UNSUPPORTED, "%s %s: it holds and executes nothing", device->name,
@@ -81,7 +81,7 @@ static bool absent_borrow(tdm_queue *queue) {
   return false;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static tdm_status absent_start(tdm_device *device) {
   (void)device;

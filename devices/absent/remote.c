@@ -16,13 +16,13 @@ _Static_assert(offsetof(remote_device, absent) == 0, "a device is its base");
 
 void tdm_device_describe(const tdm_device *device, const tdm_device *host, const tdm_device *peer,
                          tdm_device_description *out_description) {
-  memset(out_description, 0, sizeof(*out_description));
+  memset(out_description, 0, sizeof *out_description);
   tdm_device_description *told = out_description;
-  (void)snprintf(told->kind, sizeof(told->kind), "%s", device->ops->kind);
-  (void)snprintf(told->executes, sizeof(told->executes), "%s", device->ops->executes);
-  (void)snprintf(told->identity, sizeof(told->identity), "%s", device->identity);
-  memcpy(told->engine_name, device->engine_name, sizeof(told->engine_name));
-  memcpy(told->engine_absence, device->engine_absence, sizeof(told->engine_absence));
+  (void)snprintf(told->kind, sizeof told->kind, "%s", device->ops->kind);
+  (void)snprintf(told->executes, sizeof told->executes, "%s", device->ops->executes);
+  (void)snprintf(told->identity, sizeof told->identity, "%s", device->identity);
+  memcpy(told->engine_name, device->engine_name, sizeof told->engine_name);
+  memcpy(told->engine_absence, device->engine_absence, sizeof told->engine_absence);
   told->host_link = device->ops->link(device, host);
   told->peer_link = device->ops->link(device, peer);
   told->index = (uint32_t)device->index;
@@ -37,11 +37,10 @@ static bool is_text(const char *text, size_t capacity) {
 }
 
 static bool is_possible(const tdm_device_description *told) {
-  return is_text(told->kind, sizeof(told->kind)) &&
-         is_text(told->executes, sizeof told->executes) &&
-         is_text(told->identity, sizeof(told->identity)) &&
-         is_text(told->engine_name, sizeof(told->engine_name)) &&
-         is_text(told->engine_absence, sizeof(told->engine_absence)) && told->index < INT16_MAX &&
+  return is_text(told->kind, sizeof told->kind) && is_text(told->executes, sizeof told->executes) &&
+         is_text(told->identity, sizeof told->identity) &&
+         is_text(told->engine_name, sizeof told->engine_name) &&
+         is_text(told->engine_absence, sizeof told->engine_absence) && told->index < INT16_MAX &&
          (told->roles & 1u << TDM_QUEUE_COMPUTE) != 0 && told->roles >> TDM_QUEUE_ROLES == 0;
 }
 
@@ -63,7 +62,7 @@ tdm_status tdm_remote_device_create(tdm_context *context, int rank, size_t numbe
   if (!is_possible(description))
     return tdm_fail(TDM_INVALID_ARGUMENT, "rank %d describes a device that cannot be", rank);
   remote_device *remote =
-      tdm_allocate(tdm_context_allocator(context), sizeof(*remote), "a device of another rank");
+      tdm_allocate(tdm_context_allocator(context), sizeof *remote, "a device of another rank");
   if (!remote) return TDM_OUT_OF_MEMORY;
   remote->description = *description;
   const tdm_device_description *told = &remote->description;
@@ -80,10 +79,10 @@ tdm_status tdm_remote_device_create(tdm_context *context, int rank, size_t numbe
   device->index = (int)told->index;
   device->host_addressable = told->host_addressable != 0;
   device->stages_pageable = told->stages_pageable != 0;
-  memcpy(device->identity, told->identity, sizeof(device->identity));
-  memcpy(device->engine_name, told->engine_name, sizeof(device->engine_name));
-  memcpy(device->engine_absence, told->engine_absence, sizeof(device->engine_absence));
-  (void)snprintf(device->name, sizeof(device->name), "host:%d/%.8s:%u", rank, told->kind,
+  memcpy(device->identity, told->identity, sizeof device->identity);
+  memcpy(device->engine_name, told->engine_name, sizeof device->engine_name);
+  memcpy(device->engine_absence, told->engine_absence, sizeof device->engine_absence);
+  (void)snprintf(device->name, sizeof device->name, "host:%d/%.8s:%u", rank, told->kind,
                  told->index);
   *out_device = device;
   return TDM_OK;

@@ -119,9 +119,7 @@ void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *u
 }
 
 tdm_context *tdm_context_retain(tdm_context *context) {
-  if (context) {
-    (void)atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
-  }
+  if (context) (void)atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
   return context;
 }
 

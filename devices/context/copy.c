@@ -6,7 +6,7 @@
 
 enum { STAGING_BYTES = 4 << 20 };
 
-/* ---- One hop ------------------------------------------------------------------------------- */
+/* ---- One hop --------------------------------------------------------------------------------- */
 
 typedef struct hop_wait {
   tdm_doorbell *bell; /* a bell of the context, which outlives the ringing thread */
@@ -79,7 +79,7 @@ static tdm_status copy_hop(tdm_context *context, const tdm_hop *hop, tdm_address
   return hop_queued(context, hop->queue, &copy, from, to);
 }
 
-/* ---- Routes of several hops ---------------------------------------------------------------- */
+/* ---- Routes of several hops ------------------------------------------------------------------ */
 
 /* Allocates a piece on each device of the route. */
 static tdm_status take_pieces(const tdm_route *route, size_t bytes, tdm_memory *pieces) {
@@ -91,9 +91,8 @@ static tdm_status take_pieces(const tdm_route *route, size_t bytes, tdm_memory *
 }
 
 static void release_pieces(const tdm_route *route, tdm_memory *pieces) {
-  for (uint32_t i = 0; i + 1 < route->count; i++) {
+  for (uint32_t i = 0; i + 1 < route->count; i++)
     if (pieces[i].device) pieces[i].device->ops->release(pieces[i].device, &pieces[i]);
-  }
 }
 
 /* Copies piece by piece through the devices of the route, or at once if there are none. */

@@ -8,9 +8,8 @@
 
 tdm_status tdm_kernel_registry_init(tdm_kernel_registry *registry, const tdm_allocator *allocator) {
   *registry = (tdm_kernel_registry){0};
-  if (pthread_mutex_init(&registry->mutex, NULL) != 0) {
+  if (pthread_mutex_init(&registry->mutex, NULL) != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the table of kernels");
-  }
   tdm_table_init(&registry->table, allocator);
   registry->ready = true;
   return TDM_OK;
@@ -51,12 +50,10 @@ tdm_status tdm_kernel_check(const tdm_kernel *kernel) {
       kernel->executes[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "a kernel needs the names of its operation and executor");
   }
-  if (tdm_dtype_bytes(kernel->dtype) == 0) {
+  if (tdm_dtype_bytes(kernel->dtype) == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel of %s has no dtype", kernel->operation);
-  }
-  if (!kernel->execute) {
+  if (!kernel->execute)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel of %s has no execute", kernel->operation);
-  }
   return TDM_OK;
 }
 

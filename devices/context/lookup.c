@@ -27,7 +27,7 @@ void tdm_context_log(tdm_context *context, tdm_log_level level, const char *form
   tdm_message_format(text, sizeof(text), format, arguments);
   va_end(arguments);
   char ranked[TDM_MESSAGE_BYTES + 16];
-  (void)snprintf(ranked, sizeof(ranked), "rank %d: %s", context->rank, text);
+  (void)snprintf(ranked, sizeof ranked, "rank %d: %s", context->rank, text);
   context->log(context->log_user, level, context->rank_count > 1 ? ranked : text);
 }
 
@@ -58,7 +58,7 @@ struct tdm_links *tdm_context_links(tdm_context *context) {
   return context->links;
 }
 
-/* ---- Ranks --------------------------------------------------------------------------------- */
+/* ---- Ranks ----------------------------------------------------------------------------------- */
 
 int tdm_context_rank(const tdm_context *context) {
   return !context ? 0 : context->rank;
@@ -99,7 +99,7 @@ tdm_messenger *tdm_context_messenger(const tdm_context *context) {
   return context->messenger;
 }
 
-/* ---- Devices ------------------------------------------------------------------------------- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
 tdm_device *tdm_context_device(tdm_context *context, size_t index) {
   return index < context->device_count ? context->devices[index] : NULL;
@@ -135,7 +135,7 @@ size_t tdm_context_queue_count(const tdm_context *context) {
   return context->queue_count;
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 /* Checks members that only the library's kernels may set, and that only the host's kernels
  * support. */

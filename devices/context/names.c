@@ -60,7 +60,7 @@ static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, int ra
       opened > 0 ? "" : ": none were asked for (its options, or TANDEM_DEVICES)", devices);
 }
 
-/* ---- Names: host:RANK/kind:index, or kind:index ---- */
+/* ---- Names: host:RANK/kind:index, or kind:index ---------------------------------------------- */
 
 typedef struct device_name {
   int rank;
@@ -140,12 +140,10 @@ static tdm_status find_device(tdm_context *context, const char *name, int home,
   *out_device = NULL;
   device_name read;
   TDM_TRY(read_name(context, name, home, &read));
-  if (read.all_ranks) {
+  if (read.all_ranks)
     return tdm_fail(TDM_INVALID_ARGUMENT, "\"%.40s\" names a device of every rank, not one", name);
-  }
-  if (names_all(read.plain)) {
+  if (names_all(read.plain))
     return tdm_fail(TDM_INVALID_ARGUMENT, "\"%.40s\" names all devices of a kind, not one", name);
-  }
   return find_of_rank(context, name, read.plain, read.rank, out_device);
 }
 
@@ -161,7 +159,7 @@ tdm_device *tdm_context_find_placement(tdm_context *context, const char *name) {
   return status == TDM_OK ? device : NULL;
 }
 
-/* ---- Lists of names ---- */
+/* ---- Lists of names -------------------------------------------------------------------------- */
 
 typedef struct device_list {
   tdm_device **devices;

@@ -7,9 +7,8 @@ static tdm_status start_devices(tdm_context *context) {
     tdm_device *device = context->devices[i];
     const tdm_status status = device->ops->start(device);
     if (status == TDM_OK) continue;
-    for (size_t k = i + 1; k-- > 0;) {
+    for (size_t k = i + 1; k-- > 0;)
       context->devices[k]->ops->stop(context->devices[k]);
-    }
     return status;
   }
   return TDM_OK;
@@ -48,7 +47,6 @@ void tdm_context_stop(tdm_context *context) {
   (void)pthread_mutex_lock(&context->start_mutex);
   context->stopped = true;
   (void)pthread_mutex_unlock(&context->start_mutex);
-  for (size_t i = 0; i < context->device_count; i++) {
+  for (size_t i = 0; i < context->device_count; i++)
     context->devices[i]->ops->stop(context->devices[i]);
-  }
 }

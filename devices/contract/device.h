@@ -26,7 +26,7 @@ typedef struct tdm_faults tdm_faults;
 typedef struct tdm_group tdm_group;
 typedef struct tdm_group_wait tdm_group_wait;
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* An address on some device. Only its own device (host_pointer, translate) converts it to a
  * pointer. */
@@ -40,7 +40,7 @@ typedef struct tdm_memory {
                                 * memory (staged_memory.h) */
 } tdm_memory;
 
-/* ---- Commands ------------------------------------------------------------------------------ */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 /* An operand: flight->bases[base] + offset. */
 typedef struct tdm_operand {
@@ -134,7 +134,7 @@ typedef struct tdm_program {
   bool splits; /* some command uses the team: the program is not run on a borrowed thread */
 } tdm_program;
 
-/* ---- Flights ------------------------------------------------------------------------------- */
+/* ---- Flights --------------------------------------------------------------------------------- */
 
 /* When a command was executed, in tdm_time_ns for every device. All zeros: it was not executed. */
 typedef struct tdm_command_times {
@@ -277,7 +277,7 @@ struct tdm_attendant {
   uint32_t bell; /* the bell for requesting points */
 };
 
-/* ---- Queues -------------------------------------------------------------------------------- */
+/* ---- Queues ---------------------------------------------------------------------------------- */
 
 typedef enum tdm_queue_role {
   TDM_QUEUE_COMPUTE,  /* kernels, and copies if a kind has no queue for them */
@@ -310,7 +310,7 @@ static inline bool tdm_queue_reached(tdm_queue *queue, uint64_t sequence) {
   return atomic_load_explicit(&queue->completed, memory_order_seq_cst) > sequence;
 }
 
-/* ---- The device ---------------------------------------------------------------------------- */
+/* ---- The device ------------------------------------------------------------------------------ */
 
 typedef struct tdm_link {
   double latency_ns;
@@ -406,7 +406,7 @@ const char *tdm_device_own_name(const tdm_device *device);
 /* Returns true if both are of one kind and one rank. */
 bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b);
 
-/* ---- Faults, for tests --------------------------------------------------------------------- */
+/* ---- Faults, for tests ----------------------------------------------------------------------- */
 
 typedef enum tdm_fault_site {
   TDM_FAULT_ALLOCATION, /* device memory */

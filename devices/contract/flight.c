@@ -29,7 +29,7 @@ void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const c
   if (id < flight->failure.id) {
     flight->failure.id = id;
     flight->failure.status = status;
-    (void)snprintf(flight->failure.message, sizeof(flight->failure.message), "%s", message);
+    (void)snprintf(flight->failure.message, sizeof flight->failure.message, "%s", message);
   }
   unlock_failure(flight);
   atomic_store_explicit(&flight->failed, 1, memory_order_release);

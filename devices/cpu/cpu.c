@@ -25,7 +25,7 @@ static cpu_device *cpu_of(tdm_device *device) {
   return (cpu_device *)device;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void cpu_destroy(tdm_device *device) {
   if (!device) return;
@@ -47,7 +47,7 @@ static void cpu_stop(tdm_device *device) {
   tdm_worker_stop(cpu_of(device)->adder);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static tdm_status cpu_allocate(tdm_device *device, size_t bytes, tdm_memory *out_memory) {
   *out_memory = (tdm_memory){0};
@@ -112,7 +112,7 @@ static tdm_link cpu_link(const tdm_device *device, const tdm_device *other) {
   return (tdm_link){0};
 }
 
-/* ---- The kind ------------------------------------------------------------------------------ */
+/* ---- The kind -------------------------------------------------------------------------------- */
 
 static const tdm_device_ops cpu_ops = {
     .kind = "cpu",
@@ -146,7 +146,7 @@ static tdm_status cpu_create(tdm_context *context, const tdm_kind_options *optio
                              tdm_device **out_device) {
   (void)options;
   *out_device = NULL;
-  cpu_device *cpu = tdm_allocate(tdm_context_allocator(context), sizeof(*cpu), "a cpu device");
+  cpu_device *cpu = tdm_allocate(tdm_context_allocator(context), sizeof *cpu, "a cpu device");
   if (!cpu) return TDM_OUT_OF_MEMORY;
   cpu->base.ops = &cpu_ops;
   cpu->base.context = context;

@@ -18,7 +18,7 @@
 
 #define JOIN_NS (UINT64_C(120) * 1000000000) /* time limit for the ranks of a job to join */
 
-/* ---- Creating ------------------------------------------------------------------------------ */
+/* ---- Creating -------------------------------------------------------------------------------- */
 
 static tdm_status count_devices(tdm_context *context, const tdm_context_plan *plan,
                                 size_t *out_counts) {
@@ -27,9 +27,8 @@ static tdm_status count_devices(tdm_context *context, const tdm_context_plan *pl
     const tdm_kind *kind = tdm_device_kinds[i];
     const char *reason = kind->absent;
     out_counts[i] = 0;
-    if (!kind->absent && !plan->kinds[i].none) {
+    if (!kind->absent && !plan->kinds[i].none)
       TDM_TRY(kind->count(context, &plan->kinds[i], &out_counts[i], &reason));
-    }
     if (plan->kinds[i].count > 0 && out_counts[i] < (size_t)plan->kinds[i].count) {
       return tdm_fail(TDM_UNAVAILABLE, "%d devices of kind %s were asked for, there are %zu: %s",
                       plan->kinds[i].count, kind->name, out_counts[i],
@@ -53,7 +52,7 @@ static tdm_status create_device(tdm_context *context, const tdm_kind *kind,
   TDM_TRY(kind->create(context, options, index, &device));
   device->context_index = (int)context->device_count;
   context->devices[context->device_count++] = device;
-  (void)snprintf(device->name, sizeof(device->name), "%s:%d", kind->name, index);
+  (void)snprintf(device->name, sizeof device->name, "%s:%d", kind->name, index);
   const tdm_core_range *cores = tdm_context_cores(context, device);
   if (cores) device->node = tdm_topology_range_node(context->topology, cores);
   return tdm_device_ops_check(device->ops);
@@ -204,7 +203,7 @@ static void destroy(tdm_context *context) {
   (void)pthread_mutex_destroy(&context->keepers_mutex);
   (void)pthread_mutex_destroy(&context->start_mutex);
   (void)pthread_mutex_destroy(&context->submit_mutex);
-  tdm_release(&allocator, context, sizeof(*context));
+  tdm_release(&allocator, context, sizeof *context);
 }
 
 /* Destroys a context that was not returned. Its loop may exist: it was created before the ranks
@@ -236,7 +235,7 @@ static tdm_context *create(const tdm_context_options *options, tdm_network *netw
     return NULL;
   }
   const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
-  tdm_context *context = tdm_allocate(&allocator, sizeof(*context), "a context");
+  tdm_context *context = tdm_allocate(&allocator, sizeof *context, "a context");
   if (!context) {
     leave_job(network);
     return NULL;

@@ -20,9 +20,8 @@ tdm_status tdm_context_options_read(const tdm_context_options *options,
 }
 
 static size_t find_kind(const char *name) {
-  for (size_t i = 0; tdm_device_kinds[i]; i++) {
+  for (size_t i = 0; tdm_device_kinds[i]; i++)
     if (strcmp(tdm_device_kinds[i]->name, name) == 0) return i;
-  }
   return SIZE_MAX;
 }
 
@@ -54,9 +53,8 @@ static tdm_status read_devices_variable(tdm_context_plan *plan) {
 
 static tdm_status read_kind_variables(const tdm_kind *kind, tdm_kind_options *options) {
   const char *count = !kind->count_variable ? NULL : getenv(kind->count_variable);
-  if (count && count[0] != '\0') {
+  if (count && count[0] != '\0')
     TDM_TRY(read_count(kind->count_variable, "the count", count, 1, options));
-  }
   if (kind->settings_variable) options->settings = getenv(kind->settings_variable);
   return TDM_OK;
 }
@@ -69,9 +67,8 @@ static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
   }
   uint64_t allowed = asked > 0;
   const char *text = getenv(tf32_variable);
-  if (by_environment && text && text[0] != '\0') {
+  if (by_environment && text && text[0] != '\0')
     TDM_TRY(tdm_setting_integer(tf32_variable, "the value", text, 0, 1, &allowed));
-  }
   for (size_t i = 0; i < TDM_MAX_KINDS; i++)
     plan->kinds[i].tf32 = allowed == 1;
   return TDM_OK;
@@ -101,7 +98,7 @@ static tdm_status read_red_zones(tdm_context_plan *plan) {
                   red_zones_variable, text);
 }
 
-/* ---- Silence of other ranks ---- */
+/* ---- Silence of other ranks ------------------------------------------------------------------ */
 
 enum { MOST_SILENCE_SECONDS = 86400 };
 static const double least_silence_seconds = 0.5;
@@ -136,9 +133,8 @@ static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count)
                     kind, count, least, TDM_MAX_DEVICES_OF_KIND);
   }
   if (none && index == SIZE_MAX) return TDM_OK;
-  if (index == SIZE_MAX) {
+  if (index == SIZE_MAX)
     return tdm_fail(TDM_UNAVAILABLE, "this build has no devices of kind %s", kind);
-  }
   plan->kinds[index].count = count;
   plan->kinds[index].none = none;
   return TDM_OK;

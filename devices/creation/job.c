@@ -40,7 +40,7 @@ static tdm_status number_ranks(tdm_context *context, uint32_t *out_most) {
     return TDM_OUT_OF_MEMORY;
   }
   const uint32_t own = (uint32_t)context->device_count;
-  tdm_status status = tdm_network_gather(context->network, &own, sizeof(own), counts);
+  tdm_status status = tdm_network_gather(context->network, &own, sizeof own, counts);
   *out_most = 0;
   for (size_t r = 0; r < ranks && status == TDM_OK; r++) {
     context->rank_begins[r + 1] = context->rank_begins[r] + counts[r];
@@ -65,9 +65,9 @@ static tdm_status widen(tdm_context *context) {
   if (!devices) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < context->device_count; i++) {
     tdm_device *device = context->devices[i];
-    char name[sizeof(device->name)];
+    char name[sizeof device->name];
     memcpy(name, device->name, sizeof(name));
-    (void)snprintf(device->name, sizeof(device->name), "host:%d/%.12s", context->rank, name);
+    (void)snprintf(device->name, sizeof device->name, "host:%d/%.12s", context->rank, name);
     device->rank = context->rank;
     device->context_index = (int)(begin + i);
     devices[begin + i] = device;

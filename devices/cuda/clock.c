@@ -14,9 +14,8 @@ enum {
 #define ANCHOR_OLD_NS 8000000000u
 
 tdm_status tdm_cuda_clock_init(tdm_cuda_clock *clock, const tdm_cuda_api *api) {
-  if (pthread_mutex_init(&clock->mutex, NULL) != 0) {
+  if (pthread_mutex_init(&clock->mutex, NULL) != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for a GPU's clock");
-  }
   clock->api = api;
   return TDM_OK;
 }
@@ -61,12 +60,8 @@ static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *ancho
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   if (!clock->stream) code = api->stream_create(&clock->stream, false);
-  if (code == TDM_CUDA_SUCCESS && !anchor->event) {
-    code = api->event_create_timed(&anchor->event);
-  }
-  if (code == TDM_CUDA_SUCCESS && !clock->spare) {
-    code = api->event_create_timed(&clock->spare);
-  }
+  if (code == TDM_CUDA_SUCCESS && !anchor->event) code = api->event_create_timed(&anchor->event);
+  if (code == TDM_CUDA_SUCCESS && !clock->spare) code = api->event_create_timed(&clock->spare);
   uint64_t best_ns = UINT64_MAX;
   anchor->host_ns = 0;
   for (int i = 0; i < ANCHOR_TRIES && best_ns > ANCHOR_CLOSE_NS; i++) {

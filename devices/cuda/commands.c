@@ -121,9 +121,8 @@ static bool is_staged(const tdm_cuda_queue *queue, const tdm_copy *copy, const v
 static tdm_status copy_staged(tdm_cuda_queue *queue, const tdm_submission *submission,
                               tdm_cuda_staging *staging, const tdm_copy *copy, void *to,
                               const void *from) {
-  if (direction_of(copy) == TDM_CUDA_TO_HOST) {
+  if (direction_of(copy) == TDM_CUDA_TO_HOST)
     return tdm_cuda_staging_download(queue, staging, to, from, copy->bytes);
-  }
   return tdm_cuda_staging_upload(queue, staging, to, from, copy->bytes,
                                  submission->base + submission->cursor);
 }
@@ -185,9 +184,8 @@ bool tdm_cuda_command_enqueue(tdm_cuda_queue *queue, const tdm_submission *submi
   tdm_flight *flight = submission->flight;
   if (is_skipped(queue, flight, command)) return true;
   tdm_status status = tdm_cuda_queue_refusal(queue);
-  if (TDM_UNLIKELY(flight->times != NULL) && status == TDM_OK) {
+  if (TDM_UNLIKELY(flight->times != NULL) && status == TDM_OK)
     status = tdm_cuda_queue_time(queue, &flight->times[command->id]);
-  }
   bool passed = true;
   if (status == TDM_OK) {
     const tdm_cuda_api *api = queue->kernel_stream.api;
@@ -200,8 +198,7 @@ bool tdm_cuda_command_enqueue(tdm_cuda_queue *queue, const tdm_submission *submi
     api->range_end();
   }
   if (!passed) return false;
-  if (TDM_UNLIKELY(status != TDM_OK)) {
+  if (TDM_UNLIKELY(status != TDM_OK))
     tdm_flight_fail(flight, command->id, status, tdm_last_message());
-  }
   return true;
 }

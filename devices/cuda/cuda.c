@@ -36,7 +36,7 @@ static void cuda_destroy(tdm_device *device) {
   tdm_cuda_memory_deinit(&cuda->memory);
   tdm_pins_deinit(&cuda->pins);
   tdm_cuda_clock_deinit(&cuda->clock);
-  tdm_release(tdm_context_allocator(device->context), cuda, sizeof(*cuda));
+  tdm_release(tdm_context_allocator(device->context), cuda, sizeof *cuda);
 }
 
 static void cuda_stop(tdm_device *device) {
@@ -115,9 +115,8 @@ static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
   tdm_status status = tdm_pins_add(&cuda->pins, device->name, memory, bytes);
   if (status == TDM_OK) {
     status = tdm_cuda_check(api, api->pin(memory, bytes), "pinning host memory");
-    if (status != TDM_OK && tdm_pins_remove(&cuda->pins, device->name, memory, bytes) != TDM_OK) {
+    if (status != TDM_OK && tdm_pins_remove(&cuda->pins, device->name, memory, bytes) != TDM_OK)
       status = TDM_INTERNAL;
-    }
   }
   tdm_cuda_gpu_leave(&cuda->gpu);
   return status;
@@ -202,9 +201,8 @@ static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *optio
   *out_reason = tdm_cuda_blas_absence(api);
   if (*out_reason) return not_offered(context, count, *out_reason);
   *out_count = (size_t)count * logical;
-  if (options->count > 0 && *out_count > (size_t)options->count) {
+  if (options->count > 0 && *out_count > (size_t)options->count)
     *out_count = (size_t)options->count;
-  }
   return TDM_OK;
 }
 
@@ -221,7 +219,7 @@ static tdm_status identify(tdm_cuda_device *cuda) {
                          "asking for a GPU's properties"));
   int driver = 0;
   TDM_TRY(tdm_cuda_check(api, api->driver_version(&driver), "asking for the driver's version"));
-  (void)snprintf(cuda->base.identity, sizeof(cuda->base.identity), "%.40s at %.20s, driver %d",
+  (void)snprintf(cuda->base.identity, sizeof cuda->base.identity, "%.40s at %.20s, driver %d",
                  cuda->properties.name, cuda->properties.pci_bus_id, driver);
   return TDM_OK;
 }
@@ -236,7 +234,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   const tdm_allocator *allocator = tdm_context_allocator(context);
   uint64_t logical;
   TDM_TRY(read_logical(options, &logical));
-  tdm_cuda_device *cuda = tdm_allocate(allocator, sizeof(*cuda), "a cuda device");
+  tdm_cuda_device *cuda = tdm_allocate(allocator, sizeof *cuda, "a cuda device");
   if (!cuda) return TDM_OUT_OF_MEMORY;
   cuda->base.ops = &cuda_ops;
   cuda->base.context = context;

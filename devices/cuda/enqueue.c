@@ -46,12 +46,10 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
     return true;
   }
   tdm_status status = TDM_DEVICE_LOST;
-  if (answer == TDM_CUDA_WAIT_DONE) {
+  if (answer == TDM_CUDA_WAIT_DONE)
     status = tdm_faults_strike(tdm_context_faults(queue->base.device->context), TDM_FAULT_WAIT);
-  }
-  if (TDM_UNLIKELY(status != TDM_OK)) {
+  if (TDM_UNLIKELY(status != TDM_OK))
     tdm_flight_fail_after_wait(flight, program, submission->cursor, status);
-  }
   if (answer == TDM_CUDA_WAIT_DONE) return true;
   submission->due_ns = 1;
   return tdm_queue_reached(awaited, sequence);
@@ -92,9 +90,8 @@ static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
   const uint32_t end = ++submission->cursor;
   const bool timed = works && submission->flight->times;
   if (end == program->count) return true; /* the last mark follows */
-  if (command->signals || timed || sums || queue->wait_count == TDM_CUDA_MARK_WAITS) {
+  if (command->signals || timed || sums || queue->wait_count == TDM_CUDA_MARK_WAITS)
     tdm_cuda_queue_mark(queue, end, false);
-  }
   return true;
 }
 
@@ -143,7 +140,6 @@ void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell) {
     awaited = tdm_flight_awaited(flight, &command->wait, &sequence);
   if (!awaited) return;
   tdm_queue_ask(awaited, bell);
-  if (is_ours(queue, awaited)) {
+  if (is_ours(queue, awaited))
     atomic_fetch_or(&tdm_cuda_queue_of(awaited)->mark_waiters, (uint64_t)1 << bell);
-  }
 }

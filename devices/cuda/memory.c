@@ -37,7 +37,7 @@ static size_t units_of(size_t bytes) {
 
 static tdm_status arena_create(tdm_cuda_memory *memory, size_t bytes, tdm_cuda_arena **out_arena) {
   *out_arena = NULL;
-  tdm_cuda_arena *arena = tdm_allocate(memory->allocator, sizeof(*arena), "an arena's map");
+  tdm_cuda_arena *arena = tdm_allocate(memory->allocator, sizeof *arena, "an arena's map");
   if (!arena) return TDM_OUT_OF_MEMORY;
   const tdm_cuda_api *api = memory->gpu->api;
   void *begin = NULL;
@@ -47,7 +47,7 @@ static tdm_status arena_create(tdm_cuda_memory *memory, size_t bytes, tdm_cuda_a
     tdm_cuda_gpu_leave(memory->gpu);
   }
   if (status != TDM_OK) {
-    tdm_release(memory->allocator, arena, sizeof(*arena));
+    tdm_release(memory->allocator, arena, sizeof *arena);
     return status;
   }
   arena->memory = begin;
@@ -66,7 +66,7 @@ static void arena_destroy(tdm_cuda_memory *memory, tdm_cuda_arena *arena) {
   const tdm_status status = tdm_cuda_gpu_enter(memory->gpu);
   (void)memory->gpu->api->release(arena->memory);
   if (status == TDM_OK) tdm_cuda_gpu_leave(memory->gpu);
-  tdm_release(memory->allocator, arena, sizeof(*arena));
+  tdm_release(memory->allocator, arena, sizeof *arena);
 }
 
 /* Returns the first run of free units, or NULL if there is none. */
@@ -88,9 +88,9 @@ static char *arena_take(tdm_cuda_arena *arena, size_t units) {
 static tdm_status fill(tdm_cuda_memory *memory, char *block, size_t bytes) {
   const tdm_cuda_api *api = memory->gpu->api;
   unsigned char pattern[4096];
-  memset(pattern, TDM_RED_ZONES_BYTE, sizeof(pattern));
+  memset(pattern, TDM_RED_ZONES_BYTE, sizeof pattern);
   TDM_TRY(tdm_cuda_gpu_enter(memory->gpu));
-  size_t length = bytes < sizeof(pattern) ? bytes : sizeof(pattern);
+  size_t length = bytes < sizeof pattern ? bytes : sizeof pattern;
   tdm_cuda_code code = api->copy(block, pattern, length, TDM_CUDA_TO_DEVICE);
   for (size_t done = length; done < bytes && code == TDM_CUDA_SUCCESS; done += length) {
     length = bytes - done < done ? bytes - done : done;
@@ -168,9 +168,8 @@ tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size
                               .allocator = allocator,
                               .range_bytes = range_bytes,
                               .granule_count = range_bytes / granule_bytes};
-  if (pthread_mutex_init(&memory->mutex, NULL) != 0) {
+  if (pthread_mutex_init(&memory->mutex, NULL) != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the memory of a cuda device");
-  }
   memory->has_mutex = true;
   memory->begin = (tdm_address)reserve(range_bytes, PROT_NONE);
   if (memory->begin == 0) return tdm_fail_memory(range_bytes, "the addresses of a cuda device");
@@ -185,9 +184,8 @@ void tdm_cuda_memory_deinit(tdm_cuda_memory *memory) {
   while (memory->arenas)
     arena_destroy(memory, memory->arenas);
   if (memory->begin != 0) (void)munmap((void *)memory->begin, memory->range_bytes);
-  if (memory->granules) {
+  if (memory->granules)
     (void)munmap(memory->granules, memory->granule_count * sizeof(tdm_cuda_granule));
-  }
   if (memory->has_mutex) (void)pthread_mutex_destroy(&memory->mutex);
   *memory = (tdm_cuda_memory){0};
 }

@@ -78,7 +78,7 @@ static void open_queues(tdm_cuda_feeder *feeder) {
   tdm_cuda_refusal *refusal = &feeder->refusal;
   refusal->status = try_open(feeder);
   if (refusal->status == TDM_OK) return;
-  (void)snprintf(refusal->words, sizeof(refusal->words), "%s", tdm_last_message());
+  (void)snprintf(refusal->words, sizeof refusal->words, "%s", tdm_last_message());
   close_queues(feeder);
 }
 
@@ -195,9 +195,8 @@ static void *feeder_main(void *user) {
 
 static tdm_status add_queue(tdm_cuda_feeder *feeder, tdm_queue_role role) {
   tdm_cuda_queue *queue = &feeder->queues[feeder->queue_count];
-  if (pthread_mutex_init(&queue->mutex, NULL) != 0) {
+  if (pthread_mutex_init(&queue->mutex, NULL) != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for a stream");
-  }
   feeder->queue_count++;
   queue->base.device = feeder->device;
   queue->base.role = role;
@@ -211,7 +210,7 @@ tdm_status tdm_cuda_feeder_create(tdm_device *device, const tdm_cuda_api *api, i
                                   unsigned roles, bool tf32, tdm_cuda_feeder **out_feeder) {
   *out_feeder = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(device->context);
-  tdm_cuda_feeder *feeder = tdm_allocate(allocator, sizeof(*feeder), "the queues of a GPU");
+  tdm_cuda_feeder *feeder = tdm_allocate(allocator, sizeof *feeder, "the queues of a GPU");
   if (!feeder) return TDM_OUT_OF_MEMORY;
   feeder->device = device;
   feeder->api = api;
@@ -233,7 +232,7 @@ void tdm_cuda_feeder_destroy(tdm_cuda_feeder *feeder) {
   if (!feeder) return;
   for (size_t i = 0; i < feeder->queue_count; i++)
     (void)pthread_mutex_destroy(&feeder->queues[i].mutex);
-  tdm_release(feeder->allocator, feeder, sizeof(*feeder));
+  tdm_release(feeder->allocator, feeder, sizeof *feeder);
 }
 
 tdm_status tdm_cuda_feeder_start(tdm_cuda_feeder *feeder) {

@@ -33,9 +33,8 @@ tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
   for (;;) {
     const uint32_t wanted = bytes > out_staging->piece_bytes ? TDM_CUDA_STAGING_BUFFERS : 1;
     const tdm_status status = take_buffers(out_staging, device, wanted);
-    if (status != TDM_OUT_OF_MEMORY || out_staging->piece_bytes <= TDM_CUDA_LEAST_PIECE_BYTES) {
+    if (status != TDM_OUT_OF_MEMORY || out_staging->piece_bytes <= TDM_CUDA_LEAST_PIECE_BYTES)
       return status;
-    }
     out_staging->piece_bytes /= 4; /* the pool's cap is low, or others hold most of it */
   }
 }

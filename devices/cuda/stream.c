@@ -16,9 +16,8 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, t
   queue->kernel_stream = (tdm_cuda_kernel_stream){.api = api, .blas = blas, .tf32 = tf32};
   const bool stages =
       queue->base.role == TDM_QUEUE_UPLOAD || queue->base.role == TDM_QUEUE_DOWNLOAD;
-  for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; i++) {
+  for (size_t i = 0; stages && i < TDM_CUDA_STAGING_BUFFERS; i++)
     TDM_TRY(tdm_cuda_check(api, api->event_create(&queue->staging_events[i]), "making an event"));
-  }
   void *reports = NULL;
   TDM_TRY(tdm_cuda_check(api,
                          api->allocate_pinned(&reports, TDM_CUDA_REPORTS * sizeof(tdm_cuda_report)),
@@ -52,9 +51,8 @@ void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
 }
 
 tdm_status tdm_cuda_queue_refusal(const tdm_cuda_queue *queue) {
-  if (TDM_UNLIKELY(queue->refusal->status != TDM_OK)) {
+  if (TDM_UNLIKELY(queue->refusal->status != TDM_OK))
     return tdm_fail(queue->refusal->status, "%s", queue->refusal->words);
-  }
   return TDM_OK;
 }
 
@@ -75,9 +73,8 @@ static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
   for (uint32_t i = mark->first; i < mark->end; i++) {
     const tdm_command *command = &program->commands[i];
     if (!tdm_cuda_command_works(flight, command)) continue;
-    if (!tdm_flight_spoiled(flight, command)) {
+    if (!tdm_flight_spoiled(flight, command))
       tdm_flight_fail(flight, command->id, status, tdm_last_message());
-    }
   }
 }
 
@@ -155,9 +152,7 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   memcpy(mark->waits, queue->waits, queue->wait_count * sizeof(tdm_cuda_point));
   queue->wait_count = 0;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  if (end > mark->first && queue->kernel_stream.stream) {
-    code = record(queue, mark);
-  }
+  if (end > mark->first && queue->kernel_stream.stream) code = record(queue, mark);
   queue->marked++;
   (void)pthread_mutex_unlock(&queue->mutex);
   if (code != TDM_CUDA_SUCCESS) {
@@ -185,24 +180,21 @@ static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
     const tdm_status status = tdm_cuda_report_read(&queue->reports[index]);
     if (status == TDM_OK) continue;
     const tdm_command *command = command_of_id(mark, queue->report_ids[index]);
-    if (command && !tdm_flight_spoiled(flight, command)) {
+    if (command && !tdm_flight_spoiled(flight, command))
       tdm_flight_fail(flight, command->id, status, tdm_last_message());
-    }
   }
 }
 
 /* settled may free the flight. */
 static void end_submission(tdm_flight *flight) {
-  if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1) {
+  if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1)
     flight->settled(flight);
-  }
 }
 
 static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
   if (code == TDM_CUDA_NOT_READY) return false;
-  for (uint32_t i = 0; i < mark->wait_count; i++) {
+  for (uint32_t i = 0; i < mark->wait_count; i++)
     if (!tdm_queue_reached(mark->waits[i].queue, mark->waits[i].sequence)) return false;
-  }
   return true;
 }
 
@@ -211,9 +203,8 @@ static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code 
   const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_span *span = span_of(queue, queue->retired);
   read_reports(queue, &mark);
-  if (code == TDM_CUDA_SUCCESS && mark.recorded) {
+  if (code == TDM_CUDA_SUCCESS && mark.recorded)
     code = tdm_cuda_span_read(clock_of(queue), span, &queue->timed_until_ns);
-  }
   tdm_cuda_span_drop(clock_of(queue), span);
   if (code != TDM_CUDA_SUCCESS) {
     fail_stream(queue, &mark, tdm_cuda_fail(api, code, "waiting for an event"));

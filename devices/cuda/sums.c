@@ -108,14 +108,14 @@ static void leave(tdm_member *member) {
     (void)member->api->abort(member->communicator);
     if (entered) tdm_cuda_gpu_leave(gpu);
   }
-  tdm_release(tdm_context_allocator(member->device->context), member, sizeof(*member));
+  tdm_release(tdm_context_allocator(member->device->context), member, sizeof *member);
 }
 
 static tdm_status join(tdm_device *device, const unsigned char *key, int index, int count,
                        tdm_member **out_member) {
   *out_member = NULL;
   tdm_member *member =
-      tdm_allocate(tdm_context_allocator(device->context), sizeof(*member), "a place in a group");
+      tdm_allocate(tdm_context_allocator(device->context), sizeof *member, "a place in a group");
   if (!member) return TDM_OUT_OF_MEMORY;
   member->api = tdm_cuda_device_of(device)->nccl;
   member->device = device;
@@ -151,7 +151,7 @@ static void print_version(int version, char out_text[16]) {
 
 void tdm_cuda_engine_find(tdm_device *device, bool allowed) {
   char *absence = device->engine_absence;
-  const size_t capacity = sizeof(device->engine_absence);
+  const size_t capacity = sizeof device->engine_absence;
   if (!allowed) {
     (void)snprintf(absence, capacity, "TANDEM_NCCL is 0");
     return;
@@ -172,7 +172,7 @@ void tdm_cuda_engine_find(tdm_device *device, bool allowed) {
     return;
   }
   device->engine = &engine;
-  (void)snprintf(device->engine_name, sizeof(device->engine_name), "NCCL %s", has);
+  (void)snprintf(device->engine_name, sizeof device->engine_name, "NCCL %s", has);
 }
 
 /* ---- Failing --------------------------------------------------------------------------------- */
@@ -193,7 +193,7 @@ static void fail_sums(const tdm_member *member, const tdm_submission *submission
  * Notifies the other ranks, unless they were notified, and this rank's other members detect it. */
 static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status status) {
   member->failure = status;
-  (void)snprintf(member->words, sizeof(member->words), "%s", tdm_last_message());
+  (void)snprintf(member->words, sizeof member->words, "%s", tdm_last_message());
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   uint64_t left_ns = 0;
   if (messenger && messenger->check(messenger, &left_ns) == TDM_OK) {

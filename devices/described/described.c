@@ -14,7 +14,7 @@ typedef struct described_device {
 } described_device;
 _Static_assert(offsetof(described_device, absent) == 0, "a device is its base");
 
-/* ---- Links --------------------------------------------------------------------------------- */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 static tdm_link described_link(const tdm_device *device, const tdm_device *other) {
   const described_device *described = (const described_device *)device;
@@ -24,7 +24,7 @@ static tdm_link described_link(const tdm_device *device, const tdm_device *other
   return (tdm_link){.latency_ns = route.latency_ns, .bytes_per_ns = route.bytes_per_ns};
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void described_destroy(tdm_device *device) {
   if (!device) return;
@@ -45,7 +45,7 @@ static tdm_status described_create(tdm_context *context, const tdm_kind_options 
   (void)options;
   *out_device = NULL;
   described_device *described =
-      tdm_allocate(tdm_context_allocator(context), sizeof(*described), "a described device");
+      tdm_allocate(tdm_context_allocator(context), sizeof *described, "a described device");
   if (!described) return TDM_OUT_OF_MEMORY;
   described->machine = tdm_context_machine(context);
   const tdm_absent_options absent = {.kind = "paper",

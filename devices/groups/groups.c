@@ -48,7 +48,7 @@ void tdm_groups_destroy(tdm_groups *groups) {
     tdm_release(groups->allocator, group, group_bytes(group->count));
   }
   (void)pthread_mutex_destroy(&groups->mutex);
-  tdm_release(groups->allocator, groups, sizeof(*groups));
+  tdm_release(groups->allocator, groups, sizeof *groups);
 }
 
 /* ---- Eligible devices ------------------------------------------------------------------------ */
@@ -238,7 +238,7 @@ tdm_status tdm_group_join(tdm_context *context, tdm_group *group) {
   tdm_status status = TDM_OK;
   if (first->rank == tdm_context_rank(context)) status = first->engine->make_key(first, key);
   TDM_TRY(tdm_network_agree(network, status));
-  TDM_TRY(tdm_network_pass(network, first->rank, -1, key, sizeof(key)));
+  TDM_TRY(tdm_network_pass(network, first->rank, -1, key, sizeof key));
   status = tdm_network_agree(network, begin(context, group, key));
   if (status == TDM_OK) status = tdm_network_agree(network, await(context, group));
   group->joined = status == TDM_OK;

@@ -10,7 +10,7 @@
 #include "core/untold.h"
 #include "devices/context/context.h"
 
-/* ---- Operands ------------------------------------------------------------------------------ */
+/* ---- Operands -------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) tdm_status refuse_hidden(const tdm_host_executor *executor,
                                                           tdm_address address) {
@@ -21,9 +21,8 @@ static __attribute__((noinline)) tdm_status refuse_hidden(const tdm_host_executo
 static inline tdm_status resolve_host(const tdm_host_executor *executor, tdm_address address,
                                       void **out) {
   for (size_t i = 0; i < executor->hidden_count; i++) {
-    if (TDM_UNLIKELY(address - executor->hidden[i].begin < executor->hidden[i].bytes)) {
+    if (TDM_UNLIKELY(address - executor->hidden[i].begin < executor->hidden[i].bytes))
       return refuse_hidden(executor, address);
-    }
   }
   *out = (void *)address;
   return TDM_OK;
@@ -55,7 +54,7 @@ static inline tdm_status resolve(const tdm_host_executor *executor, const tdm_fl
               : device->ops->translate(device, address, execute->workspace_bytes, workspace);
 }
 
-/* ---- Commands ------------------------------------------------------------------------------ */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 static inline tdm_status run_kernel(const tdm_host_executor *executor, const tdm_flight *flight,
                                     const tdm_execute *execute, tdm_team *team) {
@@ -100,9 +99,8 @@ static inline bool is_skipped(const tdm_host_queue *queue, tdm_flight *flight,
 
 static inline void end_command(tdm_flight *flight, const tdm_command *command, tdm_status status,
                                uint64_t begin_ns) {
-  if (TDM_UNLIKELY(status != TDM_OK)) {
+  if (TDM_UNLIKELY(status != TDM_OK))
     tdm_flight_fail(flight, command->id, status, tdm_last_message());
-  }
   if (TDM_UNLIKELY(flight->times != NULL)) {
     flight->times[command->id].begin_ns = begin_ns;
     flight->times[command->id].end_ns = tdm_time_ns();
@@ -159,9 +157,7 @@ static bool model_copy(tdm_host_queue *queue, tdm_submission *submission, tdm_fl
   const bool ends = tdm_time_ns() >= submission->due_ns;
   tdm_status status = TDM_OK;
   if (queue->copies_late ? ends : begins) status = run_copy(executor, flight, &command->copy);
-  if (status != TDM_OK) {
-    tdm_flight_fail(flight, command->id, status, tdm_last_message());
-  }
+  if (status != TDM_OK) tdm_flight_fail(flight, command->id, status, tdm_last_message());
   if (!ends) return false;
   end_copy(flight, command, TDM_OK, submission, submission->due_ns - submission->begin_ns);
   submission->due_ns = 0;
@@ -178,7 +174,7 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
   return true;
 }
 
-/* ---- Messages ------------------------------------------------------------------------------ */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /* Poll interval of the network's own thread for a message while no other thread attends. It grows
  * with the message's age, so that waiting for a computing rank takes no core. It is longer while
@@ -209,7 +205,7 @@ static bool message_command(const tdm_host_queue *queue, tdm_submission *submiss
   return ended;
 }
 
-/* ---- Waits --------------------------------------------------------------------------------- */
+/* ---- Waits ----------------------------------------------------------------------------------- */
 
 tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence) {
   const tdm_flight *flight = submission->flight;
@@ -233,7 +229,7 @@ static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
   return true;
 }
 
-/* ---- The loop ------------------------------------------------------------------------------ */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 /* After kernels that took this long, the thread's other queues have their turn. */
 enum { LONG_TURN_NS = 50000 };

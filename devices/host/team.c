@@ -102,7 +102,7 @@ static size_t share_bytes(const tdm_team *team) {
 tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *topology,
                            const tdm_core_range *range, size_t size, tdm_team **out_team) {
   *out_team = NULL;
-  tdm_team *team = tdm_allocate(allocator, sizeof(*team), "a team of threads");
+  tdm_team *team = tdm_allocate(allocator, sizeof *team, "a team of threads");
   if (!team) return TDM_OUT_OF_MEMORY;
   *team = (tdm_team){
       .allocator = allocator, .topology = topology, .range = range, .size = size < 1 ? 1 : size};
@@ -122,7 +122,7 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
 void tdm_team_destroy(tdm_team *team) {
   if (!team) return;
   tdm_release(team->allocator, team->share_memory, share_bytes(team));
-  tdm_release(team->allocator, team, sizeof(*team));
+  tdm_release(team->allocator, team, sizeof *team);
 }
 
 size_t tdm_team_size(const tdm_team *team) {

@@ -16,12 +16,11 @@ void tdm_worker_wake(tdm_worker *worker) {
 }
 
 void tdm_worker_end_submission(tdm_flight *flight) {
-  if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1) {
+  if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1)
     flight->settled(flight);
-  }
 }
 
-/* ---- One turn of a queue ------------------------------------------------------------------- */
+/* ---- One turn of a queue --------------------------------------------------------------------- */
 
 /* Moves the inbox to the head, oldest first. Returns false if it is empty or the queue is lent. */
 static bool take_inbox(tdm_host_queue *queue) {
@@ -46,9 +45,7 @@ static bool take_inbox(tdm_host_queue *queue) {
 static void pop_head(tdm_host_queue *queue) {
   tdm_flight *flight = queue->head->flight;
   queue->head = queue->head->next;
-  if (!queue->head) {
-    atomic_store_explicit(&queue->owner, TDM_OWNER_IDLE, memory_order_seq_cst);
-  }
+  if (!queue->head) atomic_store_explicit(&queue->owner, TDM_OWNER_IDLE, memory_order_seq_cst);
   tdm_worker_end_submission(flight);
 }
 
@@ -89,9 +86,8 @@ bool tdm_worker_turn_all(tdm_worker *worker) {
     limit = 1;
     first = (size_t)tdm_draw(&worker->random) % worker->queue_count;
   }
-  for (size_t i = 0; i < worker->queue_count; i++) {
+  for (size_t i = 0; i < worker->queue_count; i++)
     moved |= turn(worker, &worker->queues[(first + i) % worker->queue_count], limit);
-  }
   return moved;
 }
 

@@ -23,7 +23,7 @@ static tdm_host_queue *host_queue(tdm_queue *queue) {
   return (tdm_host_queue *)queue;
 }
 
-/* ---- Submission and borrowing -------------------------------------------------------------- */
+/* ---- Submission and borrowing ---------------------------------------------------------------- */
 
 void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission) {
   tdm_host_queue *mine = host_queue(queue);
@@ -110,7 +110,7 @@ void tdm_worker_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
   tdm_worker_end_submission(flight);
 }
 
-/* ---- Waiting for work ---------------------------------------------------------------------- */
+/* ---- Waiting for work ------------------------------------------------------------------------ */
 
 typedef struct worker_rest {
   tdm_attendance wait;
@@ -225,13 +225,13 @@ static void *worker_main(void *user) {
   return NULL;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *options,
                              tdm_worker **out_worker) {
   *out_worker = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(device->context);
-  tdm_worker *worker = tdm_allocate(allocator, sizeof(*worker), "a worker");
+  tdm_worker *worker = tdm_allocate(allocator, sizeof *worker, "a worker");
   if (!worker) return TDM_OUT_OF_MEMORY;
   worker->allocator = allocator;
   worker->delay_seed = options->delay_seed;
@@ -262,7 +262,7 @@ void tdm_worker_destroy(tdm_worker *worker) {
   if (!worker) return;
   const tdm_allocator *allocator = worker->allocator;
   tdm_release(allocator, worker->hidden, worker->hidden_capacity * sizeof(tdm_hidden_range));
-  tdm_release(allocator, worker, sizeof(*worker));
+  tdm_release(allocator, worker, sizeof *worker);
 }
 
 static tdm_status list_hidden_ranges(tdm_worker *worker) {

@@ -41,7 +41,7 @@ static const figure figures[] = {
     {"far_bytes", offsetof(tdm_link_estimate, far_bytes), TDM_LINK_MOST_BYTES},
 };
 
-/* ---- Names --------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) {
   const struct {
@@ -68,7 +68,7 @@ tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) {
   return tdm_fail(TDM_INVALID_ARGUMENT, "the file for links has too long a name: %.100s", path);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void put_link(tdm_json_writer *json, const char *from, const char *to, bool pinned,
                      const tdm_link_estimate *estimate) {
@@ -151,7 +151,7 @@ tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_fold
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "links: %.1000s", path);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static tdm_status fail_field(const char *field) {
   return tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is missing or cannot be", field);

@@ -45,7 +45,7 @@ typedef struct measurement {
   copies sizes[TDM_LINK_MOST_KNOTS]; /* (size_count), ascending */
 } measurement;
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void release_memory(measurement *made) {
   tdm_memory *const memory[] = {&made->blocks[0], &made->blocks[1], &made->between};
@@ -96,7 +96,7 @@ static tdm_status allocate_between(measurement *made) {
   return TDM_OK;
 }
 
-/* ---- A link -------------------------------------------------------------------------------- */
+/* ---- A link ---------------------------------------------------------------------------------- */
 
 static tdm_status copy_once(const measurement *made, size_t from, size_t bytes, size_t state,
                             double *out_ns) {

@@ -43,7 +43,7 @@ static tdm_status read_machines_file(tdm_context *context) {
   tdm_last_failure before, failure;
   tdm_last_failure_keep(&before);
   /* Without a folder, or with links off, there is nothing to read. */
-  tdm_status status = tdm_links_path(context, path, sizeof(path));
+  tdm_status status = tdm_links_path(context, path, sizeof path);
   const bool has_path = status == TDM_OK;
   if (has_path) status = tdm_links_load(context, path);
   if (status == TDM_OK || status == TDM_OUT_OF_MEMORY) return status;
@@ -84,7 +84,7 @@ static tdm_status keep(tdm_context *context, const char *cache_path) {
   const char *off = getenv("TANDEM_LINKS");
   if (cache_path) return tdm_links_save(context, cache_path, false);
   if (off && strcmp(off, "off") == 0) return TDM_OK;
-  TDM_TRY(tdm_links_path(context, path, sizeof(path)));
+  TDM_TRY(tdm_links_path(context, path, sizeof path));
   return tdm_links_save(context, path, true);
 }
 

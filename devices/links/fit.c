@@ -18,7 +18,7 @@ double tdm_link_quantile(double *values, size_t count, double share) {
   return values[(size_t)(share * (double)(count - 1) + 0.5)];
 }
 
-/* ---- The line ------------------------------------------------------------------------------ */
+/* ---- The line -------------------------------------------------------------------------------- */
 
 /* The limits are round numbers, so that rounding, as in files, never exceeds them. */
 static double bounded_ratio(double ratio) {
@@ -62,7 +62,7 @@ static tdm_link best_line(const tdm_link_point *points, uint32_t count) {
   return best;
 }
 
-/* ---- Ratios to the line -------------------------------------------------------------------- */
+/* ---- Ratios to the line ---------------------------------------------------------------------- */
 
 static double middle(double a, double b, double c) {
   return fmax(fmin(a, b), fmin(fmax(a, b), c));
@@ -91,7 +91,7 @@ void tdm_link_fit(const tdm_link_point *points, uint32_t count, tdm_link_estimat
     tdm_link_fit_state(points, state, out_estimate);
 }
 
-/* ---- Predicting ---------------------------------------------------------------------------- */
+/* ---- Predicting ------------------------------------------------------------------------------ */
 
 /* Returns the position of `at` between low and high, by logarithm: 0 to 1. */
 static double share_between(double low, double high, double at) {

@@ -141,8 +141,7 @@ static tdm_status make(const job_links *job, int peer, bool leads, const order *
 
 static tdm_status lead_one(const job_links *job, int peer, const order *asked, double *out_ns) {
   order sent = *asked;
-  TDM_TRY(
-      tdm_network_pass(job->network, tdm_context_rank(job->context), peer, &sent, sizeof(sent)));
+  TDM_TRY(tdm_network_pass(job->network, tdm_context_rank(job->context), peer, &sent, sizeof sent));
   return asked->kind == END ? TDM_OK : make(job, peer, true, asked, out_ns);
 }
 
@@ -269,7 +268,7 @@ static tdm_status measure(const job_links *job, int leader, int peer, tdm_link_e
   else if (peer == ALL || rank == peer)
     status = follow(job, leader, peer);
   TDM_TRY(tdm_network_agree(job->network, status));
-  return tdm_network_pass(job->network, leader, ALL, estimate, sizeof(*estimate));
+  return tdm_network_pass(job->network, leader, ALL, estimate, sizeof *estimate);
 }
 
 static bool same_hosts(const job_links *job, int a, int b, int c, int d) {
@@ -337,7 +336,7 @@ tdm_status tdm_links_send(tdm_context *context, tdm_status read) {
   const tdm_status made = init(context, &job);
   tdm_status status = tdm_network_agree(job.network, made == TDM_OK ? read : made);
   uint64_t any = status == TDM_OK && tdm_context_rank(context) == 0 && take_read(&job);
-  if (status == TDM_OK) status = tdm_network_pass(job.network, 0, ALL, &any, sizeof(any));
+  if (status == TDM_OK) status = tdm_network_pass(job.network, 0, ALL, &any, sizeof any);
   if (status == TDM_OK && any)
     status = tdm_network_pass(job.network, 0, ALL, job.pairs, pairs_bytes(&job));
   if (status == TDM_OK && any) status = publish(&job);

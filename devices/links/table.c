@@ -57,10 +57,10 @@ static void fill_modelled(const tdm_links *links, tdm_link_estimate *estimates) 
 tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) {
   *out_links = NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  tdm_links *links = tdm_allocate(allocator, sizeof(*links), "the links");
+  tdm_links *links = tdm_allocate(allocator, sizeof *links, "the links");
   if (!links) return TDM_OUT_OF_MEMORY;
   if (pthread_mutex_init(&links->mutex, NULL) != 0) {
-    tdm_release(allocator, links, sizeof(*links));
+    tdm_release(allocator, links, sizeof *links);
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the links");
   }
   links->context = context;
@@ -81,7 +81,7 @@ void tdm_links_destroy(tdm_links *links) {
   const tdm_allocator *allocator = tdm_context_allocator(links->context);
   tdm_release(allocator, links->estimates, estimate_count(links) * sizeof(tdm_link_estimate));
   (void)pthread_mutex_destroy(&links->mutex);
-  tdm_release(allocator, links, sizeof(*links));
+  tdm_release(allocator, links, sizeof *links);
 }
 
 tdm_context *tdm_links_context(const tdm_links *links) {
@@ -95,7 +95,7 @@ void tdm_links_forget(tdm_links *links) {
   (void)pthread_mutex_unlock(&links->mutex);
 }
 
-/* ---- Places -------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 tdm_link_estimate *tdm_links_at(tdm_links *links, const tdm_device *from, const tdm_device *to,
                                 bool pinned) {
@@ -141,7 +141,7 @@ bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimat
   return measured;
 }
 
-/* ---- The key ------------------------------------------------------------------------------- */
+/* ---- The key --------------------------------------------------------------------------------- */
 
 static uint64_t hash_device(const tdm_context *context, const tdm_device *device, uint64_t hash) {
   hash = tdm_hash_string(device->name, hash);

@@ -57,7 +57,7 @@ tdm_status tdm_links_join(tdm_context *context) TDM_WARN_UNUSED;
  * them; a failure is returned on all ranks. */
 tdm_status tdm_links_send(tdm_context *context, tdm_status read) TDM_WARN_UNUSED;
 
-/* ---- The cache file ------------------------------------------------------------------------ */
+/* ---- The cache file -------------------------------------------------------------------------- */
 
 /* Returns a hash of this machine with these devices: its cores, caches, nodes, the devices' names,
  * identities and places. In a job it includes the ranks' machines and the transport. Times measured

@@ -39,7 +39,7 @@ typedef struct flying {
   touch touches[COMMANDS];
 } flying;
 
-/* ---- Kernels that touch memory ------------------------------------------------------------- */
+/* ---- Kernels that touch memory --------------------------------------------------------------- */
 
 /* Touches one byte of every cache line, because lines are transferred whole. */
 static tdm_status touch_memory(const tdm_kernel_call *call) {
@@ -60,7 +60,7 @@ static const tdm_kernel touch_kernel = {.struct_size = sizeof(tdm_kernel),
                                         .executes = "cpu",
                                         .execute = touch_memory};
 
-/* ---- Programs ------------------------------------------------------------------------------ */
+/* ---- Programs -------------------------------------------------------------------------------- */
 
 static tdm_program *add_program(flying *made, tdm_queue *queue) {
   tdm_program *program = &made->programs[made->program_count];
@@ -100,9 +100,8 @@ static void use_target(const tdm_link_trial *trial, flying *made) {
   if (!to->host_addressable) return;
   tdm_program *program = add_program(made, to->queues[TDM_QUEUE_COMPUTE]);
   add_touch(made, program, READ_TARGET, TO_BASE, trial->bytes, false);
-  if (trial->between_bytes > 0) {
+  if (trial->between_bytes > 0)
     add_touch(made, program, TOUCH_BETWEEN, BETWEEN_BASE, trial->between_bytes, true);
-  }
 }
 
 static void write_source(const tdm_link_trial *trial, flying *made) {
@@ -110,9 +109,8 @@ static void write_source(const tdm_link_trial *trial, flying *made) {
   if (!from->host_addressable) return;
   tdm_program *program = add_program(made, from->queues[TDM_QUEUE_COMPUTE]);
   add_touch(made, program, WRITE_SOURCE, FROM_BASE, trial->bytes, true);
-  if (trial->stale && trial->between_bytes > 0) {
+  if (trial->stale && trial->between_bytes > 0)
     add_touch(made, program, LEAVE_SOURCE, BETWEEN_BASE, trial->between_bytes, false);
-  }
 }
 
 static void make_programs(const tdm_link_trial *trial, flying *made) {
@@ -130,7 +128,7 @@ static void make_programs(const tdm_link_trial *trial, flying *made) {
                                                                .bytes = trial->bytes}};
 }
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 typedef struct ending {
   tdm_doorbell *bell;

@@ -22,7 +22,7 @@ typedef struct tdm_link_trial {
 /* Returns the time of the copy, at least 1 ns, in *out_ns. Blocks; any thread. */
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- Messages between this rank and another ---- */
+/* ---- Messages between this rank and another -------------------------------------------------- */
 
 enum { TDM_RANK_TRAIN_MOST_ROUNDS = 16, TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
 
@@ -48,7 +48,7 @@ typedef struct tdm_rank_train {
  * least half a nanosecond. Blocks. */
 tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- Trains of all-reduces over all ranks of a job ---- */
+/* ---- Trains of all-reduces over all ranks of a job ------------------------------------------- */
 
 typedef struct tdm_rank_sums {
   tdm_context *context; /* started */
@@ -62,7 +62,7 @@ typedef struct tdm_rank_sums {
  * one. Blocks. */
 tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- Common functions ---- */
+/* ---- Common functions ------------------------------------------------------------------------ */
 
 enum { TDM_TRIAL_MOST_PROGRAMS = 3 };
 

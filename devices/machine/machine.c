@@ -19,7 +19,7 @@ static tdm_status fail(const reader *at, const char *field, const char *wanted) 
                   at->section[0] ? "." : "", field, wanted);
 }
 
-/* ---- Fields -------------------------------------------------------------------------------- */
+/* ---- Fields ---------------------------------------------------------------------------------- */
 
 /* Reads a number in [least, most]. If it is missing and not required, *number is unchanged. */
 static tdm_status read_number(const reader *at, json_t *object, const char *field, bool required,
@@ -78,7 +78,7 @@ static tdm_status read_section(const reader *at, json_t *root, const char *secti
   return json_is_object(*out_object) ? TDM_OK : fail(at, section, "is no object");
 }
 
-/* ---- Sections ------------------------------------------------------------------------------ */
+/* ---- Sections -------------------------------------------------------------------------------- */
 
 /* Reads {"float32": 1.2e13, ...} for floating dtypes. */
 static tdm_status read_flops(const reader *at, json_t *object, tdm_machine_processor *processor) {
@@ -185,7 +185,7 @@ static tdm_status read_machine(const char *source, json_t *root, tdm_machine *ma
   return read_port(source, root, "network", machine->all_hosts > 1, &machine->network);
 }
 
-/* ---- Files --------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static const size_t most_file_bytes = (size_t)1 << 20;
 

@@ -197,8 +197,8 @@ static tdm_status first_failure(const tdm_rank_report *reports, int count) {
 
 tdm_status tdm_network_agree(tdm_network *network, tdm_status status) {
   tdm_rank_report own = {.status = (uint32_t)status};
-  if (status != TDM_OK) (void)snprintf(own.text, sizeof(own.text), "%s", tdm_last_message());
-  TDM_TRY(tdm_network_gather(network, &own, sizeof(own), network->reports));
+  if (status != TDM_OK) (void)snprintf(own.text, sizeof own.text, "%s", tdm_last_message());
+  TDM_TRY(tdm_network_gather(network, &own, sizeof own, network->reports));
   return first_failure(network->reports, network->endpoint->rank_count);
 }
 

@@ -156,7 +156,7 @@ static void fill(const transfer *sent, tdm_message_piece *piece, const cut *part
   if (part->begin > 0) {
     const message_header header =
         header_of(sent->message, sent->flight, sent->spoiled, (char *)piece->buffer + part->begin);
-    memcpy(piece->buffer, &header, sizeof(header));
+    memcpy(piece->buffer, &header, sizeof header);
   }
   if (!sent->spoiled)
     memcpy(piece->buffer + part->begin,
@@ -200,7 +200,7 @@ static tdm_status post_some(transfer *posted) {
 static void note_failure(tdm_message_progress *progress, tdm_status status) {
   if (status == TDM_OK) return;
   progress->status = status;
-  (void)snprintf(progress->text, sizeof(progress->text), "%s", tdm_last_message());
+  (void)snprintf(progress->text, sizeof progress->text, "%s", tdm_last_message());
 }
 
 /* Handles the piece that arrived last. Fails if no other piece of the message can arrive. */
@@ -211,7 +211,7 @@ static tdm_status take_piece(const transfer *received) {
   const cut part = cut_piece(received->network, received->message, number);
   if (part.begin > 0) {
     message_header header;
-    memcpy(&header, piece->buffer, sizeof(header));
+    memcpy(&header, piece->buffer, sizeof header);
     TDM_TRY(check_message(received->network, received->message, &header));
     const char *words = (const char *)piece->buffer + part.begin;
     note_failure(progress, check_run(received->message, &header, words, received->flight));

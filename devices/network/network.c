@@ -191,19 +191,19 @@ static void free_network(tdm_network *network, size_t ranks) {
   tdm_release(&allocator, network->intents, ranks * sizeof(tdm_network_intent));
   tdm_release(&allocator, network->room, network->room_bytes);
   tdm_release(&allocator, network->reports, ranks * sizeof(tdm_rank_report));
-  tdm_release(&allocator, network, sizeof(*network));
+  tdm_release(&allocator, network, sizeof *network);
 }
 
 tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endpoint,
                               tdm_network **out_network) {
   *out_network = NULL;
-  tdm_network *network = tdm_allocate(allocator, sizeof(*network), "the network");
+  tdm_network *network = tdm_allocate(allocator, sizeof *network, "the network");
   if (network) network->allocator = *allocator;
   if (network)
     network->reducing.buffer =
         tdm_allocate_room(allocator, TDM_SUM_PIECE_BYTES, "the network's buffers");
   if (!network || !network->reducing.buffer) {
-    tdm_release(allocator, network, sizeof(*network));
+    tdm_release(allocator, network, sizeof *network);
     tdm_endpoint_abandon(endpoint);
     return TDM_OUT_OF_MEMORY;
   }

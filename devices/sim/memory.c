@@ -33,9 +33,8 @@ static tdm_sim_granule *page_of(const tdm_sim_memory *memory, size_t granule) {
 
 tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t index) {
   *memory = (tdm_sim_memory){.begin = first_address + index * range_bytes};
-  if (pthread_mutex_init(&memory->mutex, NULL) != 0) {
+  if (pthread_mutex_init(&memory->mutex, NULL) != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the memory of a sim device");
-  }
   memory->has_mutex = true;
   return TDM_OK;
 }
@@ -50,7 +49,7 @@ void tdm_sim_memory_deinit(tdm_sim_memory *memory) {
   memory->has_mutex = false;
 }
 
-/* ---- Under the mutex ----------------------------------------------------------------------- */
+/* ---- Under the mutex ------------------------------------------------------------------------- */
 
 /* Returns a run of free granules in [from, to), or SIZE_MAX if there is none. A page that is
  * missing or has no live block is skipped as a whole. */
@@ -104,7 +103,7 @@ static size_t take_granules(tdm_sim_memory *memory, size_t count) {
   return first;
 }
 
-/* ---- Blocks -------------------------------------------------------------------------------- */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
 tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, const char *name, size_t bytes,
                                    tdm_address *out_address) {

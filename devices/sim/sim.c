@@ -36,7 +36,7 @@ static sim_device *sim_of(tdm_device *device) {
   return (sim_device *)device;
 }
 
-/* ---- Settings ------------------------------------------------------------------------------ */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static const char source[] = "the settings of sim";
 
@@ -51,18 +51,14 @@ static tdm_status read_rate(const tdm_setting *setting, double *out_rate) {
 
 static tdm_status read_setting(const tdm_setting *setting, sim_settings *settings) {
   const char *key = setting->key;
-  if (strcmp(key, "latency_us") == 0) {
+  if (strcmp(key, "latency_us") == 0)
     return tdm_setting_number(source, key, setting->value, 0, 1e6, &settings->latency_us);
-  }
-  if (strcmp(key, "gigabytes_per_second") == 0) {
+  if (strcmp(key, "gigabytes_per_second") == 0)
     return read_rate(setting, &settings->gigabytes_per_second);
-  }
-  if (strcmp(key, "peer_gigabytes_per_second") == 0) {
+  if (strcmp(key, "peer_gigabytes_per_second") == 0)
     return read_rate(setting, &settings->peer_gigabytes_per_second);
-  }
-  if (strcmp(key, "delay_seed") == 0) {
+  if (strcmp(key, "delay_seed") == 0)
     return tdm_setting_integer(source, key, setting->value, 0, UINT64_MAX, &settings->delay_seed);
-  }
   return tdm_fail(TDM_INVALID_ARGUMENT,
                   "%s: there is no \"%s\"; there are latency_us, gigabytes_per_second, "
                   "peer_gigabytes_per_second and delay_seed",
@@ -75,13 +71,12 @@ static tdm_status read_settings(const char *text, sim_settings *out_settings) {
   if (!text) return TDM_OK;
   tdm_setting setting;
   tdm_status status = TDM_OK;
-  while (tdm_setting_next(&text, source, &setting, &status)) {
+  while (tdm_setting_next(&text, source, &setting, &status))
     TDM_TRY(read_setting(&setting, out_settings));
-  }
   return status;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void sim_destroy(tdm_device *device) {
   if (!device) return;
@@ -90,7 +85,7 @@ static void sim_destroy(tdm_device *device) {
   tdm_worker_destroy(sim->copier);
   tdm_sim_memory_deinit(&sim->memory);
   tdm_pins_deinit(&sim->pins);
-  tdm_release(tdm_context_allocator(device->context), sim, sizeof(*sim));
+  tdm_release(tdm_context_allocator(device->context), sim, sizeof *sim);
 }
 
 static tdm_status sim_start(tdm_device *device) {
@@ -103,7 +98,7 @@ static void sim_stop(tdm_device *device) {
   tdm_worker_stop(sim_of(device)->copier);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static tdm_status sim_allocate(tdm_device *device, size_t bytes, tdm_memory *out_memory) {
   *out_memory = (tdm_memory){0};
@@ -174,7 +169,7 @@ static void sim_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
   tdm_worker_submit(queue, submission); /* never called, because borrow always fails */
 }
 
-/* ---- The kind ------------------------------------------------------------------------------ */
+/* ---- The kind -------------------------------------------------------------------------------- */
 
 static const tdm_device_ops sim_ops = {
     .kind = "sim",
@@ -228,7 +223,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   *out_device = NULL;
   sim_settings settings;
   TDM_TRY(read_settings(options->settings, &settings));
-  sim_device *sim = tdm_allocate(tdm_context_allocator(context), sizeof(*sim), "a sim device");
+  sim_device *sim = tdm_allocate(tdm_context_allocator(context), sizeof *sim, "a sim device");
   if (!sim) return TDM_OUT_OF_MEMORY;
   sim->base.ops = &sim_ops;
   sim->base.context = context;
@@ -238,7 +233,7 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   char peers[40] = "";
   if (settings.peer_gigabytes_per_second >= 0)
     (void)tdm_plain_print(peers, sizeof peers, " (peers %g)", settings.peer_gigabytes_per_second);
-  (void)tdm_plain_print(sim->base.identity, sizeof(sim->base.identity),
+  (void)tdm_plain_print(sim->base.identity, sizeof sim->base.identity,
                         "%g us, %g GB/s%s, seed %llu", settings.latency_us,
                         settings.gigabytes_per_second, peers,
                         (unsigned long long)settings.delay_seed);

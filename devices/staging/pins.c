@@ -3,9 +3,8 @@
 
 tdm_status tdm_pins_init(tdm_pins *pins, const tdm_allocator *allocator) {
   *pins = (tdm_pins){.allocator = allocator};
-  if (pthread_mutex_init(&pins->mutex, NULL) != 0) {
+  if (pthread_mutex_init(&pins->mutex, NULL) != 0)
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the pins of a device");
-  }
   pins->has_mutex = true;
   return TDM_OK;
 }
@@ -33,9 +32,8 @@ static tdm_status add(tdm_pins *pins, const char *device, tdm_pin pin) {
 }
 
 tdm_status tdm_pins_add(tdm_pins *pins, const char *device, void *memory, size_t bytes) {
-  if (!memory || bytes == 0) {
+  if (!memory || bytes == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "there is no memory to pin for %s", device);
-  }
   (void)pthread_mutex_lock(&pins->mutex);
   const tdm_status status =
       add(pins, device, (tdm_pin){.begin = (uintptr_t)memory, .bytes = bytes});

@@ -13,7 +13,7 @@
 
 static const char cap_variable[] = "TANDEM_STAGING_BYTES";
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 /* Returns a quarter of the memory of the smallest node that is near a device. */
 static size_t default_cap(const tdm_context *context) {
@@ -33,9 +33,8 @@ static tdm_status read_cap(const tdm_context *context, size_t asked, size_t *out
   if (asked > 0) return TDM_OK;
   const char *text = getenv(cap_variable);
   uint64_t bytes = 0;
-  if (text && text[0] != '\0') {
+  if (text && text[0] != '\0')
     TDM_TRY(tdm_setting_integer(cap_variable, "the cap", text, 1, PTRDIFF_MAX, &bytes));
-  }
   *out_cap = bytes > 0 ? (size_t)bytes : default_cap(context);
   return TDM_OK;
 }
@@ -48,10 +47,10 @@ tdm_status tdm_pool_create(tdm_context *context, const tdm_staging_pool_options 
   size_t cap_bytes = 0;
   TDM_TRY(read_cap(context, options->cap_bytes, &cap_bytes));
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  tdm_pool *pool = tdm_allocate(allocator, sizeof(*pool), "the staging pool");
+  tdm_pool *pool = tdm_allocate(allocator, sizeof *pool, "the staging pool");
   if (!pool) return TDM_OUT_OF_MEMORY;
   if (pthread_mutex_init(&pool->mutex, NULL) != 0) {
-    tdm_release(allocator, pool, sizeof(*pool));
+    tdm_release(allocator, pool, sizeof *pool);
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the staging pool");
   }
   pool->context = context;
@@ -72,10 +71,10 @@ void tdm_pool_destroy(tdm_pool *pool) {
   }
   tdm_release(allocator, pool->buffers, pool->capacity * sizeof(tdm_pool_buffer *));
   (void)pthread_mutex_destroy(&pool->mutex);
-  tdm_release(allocator, pool, sizeof(*pool));
+  tdm_release(allocator, pool, sizeof *pool);
 }
 
-/* ---- The list; all under the mutex --------------------------------------------------------- */
+/* ---- The list; all under the mutex ----------------------------------------------------------- */
 
 static bool is_ready(const tdm_pool_buffer *buffer) {
   if (buffer->state != TDM_BUFFER_GIVEN) return false;
@@ -103,9 +102,8 @@ static size_t out_bytes(const tdm_pool *pool) {
 }
 
 static void tell_waiters(tdm_pool *pool) {
-  for (tdm_pool_waiter *waiter = pool->waiters; waiter != NULL; waiter = waiter->next) {
+  for (tdm_pool_waiter *waiter = pool->waiters; waiter != NULL; waiter = waiter->next)
     tdm_doorbell_ring(tdm_context_bell(pool->context, waiter->bell));
-  }
 }
 
 static tdm_status add_buffer(tdm_pool *pool, tdm_device *device, size_t bytes,
@@ -114,16 +112,15 @@ static tdm_status add_buffer(tdm_pool *pool, tdm_device *device, size_t bytes,
   *out_buffer = NULL;
   TDM_TRY(tdm_array_reserve(allocator, (void **)&pool->buffers, &pool->capacity, pool->count + 1,
                             sizeof(tdm_pool_buffer *), "the list of staging buffers"));
-  tdm_pool_buffer *buffer = tdm_allocate(allocator, sizeof(*buffer), "a staging buffer's record");
+  tdm_pool_buffer *buffer = tdm_allocate(allocator, sizeof *buffer, "a staging buffer's record");
   if (!buffer) return TDM_OUT_OF_MEMORY;
   buffer->device = device;
   buffer->staging.bytes = bytes;
   buffer->state = TDM_BUFFER_MAKING;
   pool->buffers[pool->count++] = buffer;
   pool->counters.bytes += bytes;
-  if (pool->counters.bytes > pool->counters.peak_bytes) {
+  if (pool->counters.bytes > pool->counters.peak_bytes)
     pool->counters.peak_bytes = pool->counters.bytes;
-  }
   *out_buffer = buffer;
   return TDM_OK;
 }
@@ -142,10 +139,10 @@ static void remove_buffer(tdm_pool *pool, tdm_pool_buffer *buffer) {
   if (had_memory) pool->counters.released++;
   tell_waiters(pool);
   (void)pthread_mutex_unlock(&pool->mutex);
-  tdm_release(tdm_context_allocator(pool->context), buffer, sizeof(*buffer));
+  tdm_release(tdm_context_allocator(pool->context), buffer, sizeof *buffer);
 }
 
-/* ---- Taking a buffer ----------------------------------------------------------------------- */
+/* ---- Taking a buffer ------------------------------------------------------------------------- */
 
 typedef enum take_step { TAKE_REUSE, TAKE_MAKE, TAKE_EVICT, TAKE_WAIT, TAKE_FAIL } take_step;
 
@@ -253,9 +250,8 @@ static tdm_status take_buffer(tdm_pool *pool, tdm_device *device, size_t asked, 
     (void)pthread_mutex_unlock(&pool->mutex);
     if (step == TAKE_WAIT) return TDM_OK;
     if (step == TAKE_EVICT) remove_buffer(pool, buffer);
-    if (step == TAKE_REUSE || step == TAKE_MAKE) {
+    if (step == TAKE_REUSE || step == TAKE_MAKE)
       status = finish_take(pool, buffer, step == TAKE_REUSE, out_staging);
-    }
   }
   return status;
 }
@@ -280,7 +276,7 @@ void tdm_pool_give_back(tdm_pool *pool, tdm_staging *staging, tdm_queue *queue, 
   (void)pthread_mutex_unlock(&pool->mutex);
 }
 
-/* ---- Queries ------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 bool tdm_pool_is_pinned(tdm_pool *pool, const tdm_device *device, const void *memory,
                         size_t bytes) {

@@ -11,7 +11,7 @@
 enum { TRIES = 2, SAMPLED_PAGES = 8, CLASSES_A_DOUBLING = 4 };
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-/* ---- The machine --------------------------------------------------------------------------- */
+/* ---- The machine ----------------------------------------------------------------------------- */
 
 /* Returns an address that is a multiple of the huge page, so that as much as possible is in huge
  * pages. */
@@ -21,9 +21,7 @@ static char *map_aligned(size_t bytes) {
   if (begin == MAP_FAILED) return NULL;
   const size_t before = (HUGE_PAGE_BYTES - (uintptr_t)begin % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
   if (before > 0) (void)munmap(begin, before);
-  if (reserved - bytes > before) {
-    (void)munmap(begin + before + bytes, reserved - bytes - before);
-  }
+  if (reserved - bytes > before) (void)munmap(begin + before + bytes, reserved - bytes - before);
   return begin + before;
 }
 
@@ -58,7 +56,7 @@ tdm_pool_system tdm_pool_machine(tdm_context *context) {
       .map = machine_map, .unmap = machine_unmap, .node_of = machine_node_of, .user = context};
 }
 
-/* ---- Sizes --------------------------------------------------------------------------------- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 size_t tdm_pool_size(const tdm_pool *pool, size_t bytes) {
   if (bytes > PTRDIFF_MAX / 2) return 0;
@@ -72,7 +70,7 @@ size_t tdm_pool_size(const tdm_pool *pool, size_t bytes) {
   return bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
 }
 
-/* ---- Allocation ---------------------------------------------------------------------------- */
+/* ---- Allocation ------------------------------------------------------------------------------ */
 
 static void touch(const tdm_pool *pool, char *memory, size_t bytes) {
   for (size_t i = 0; i < bytes; i += pool->page_bytes)
@@ -159,7 +157,7 @@ tdm_status tdm_pool_buffer_make(tdm_pool *pool, tdm_pool_buffer *buffer) {
   return TDM_OK;
 }
 
-/* ---- Reuse and release --------------------------------------------------------------------- */
+/* ---- Reuse and release ----------------------------------------------------------------------- */
 
 bool tdm_pool_buffer_check(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const tdm_staging *staging = &buffer->staging;

@@ -11,7 +11,7 @@
 
 _Static_assert(TDM_MAX_DEVICES == TDM_MAX_PARTS, "a chunk is a part");
 
-/* ---- Common functions ---------------------------------------------------------------------- */
+/* ---- Common functions ------------------------------------------------------------------------ */
 
 static tdm_context *context_of(const tdm_tensor *tensor) {
   return tensor->storage->context;
@@ -101,7 +101,7 @@ static tdm_parts_attributes attributes_of(int dimension, size_t count) {
   return (tdm_parts_attributes){.dimension = dimension, .count = (int64_t)count};
 }
 
-/* ---- Scatter ------------------------------------------------------------------------------- */
+/* ---- Scatter --------------------------------------------------------------------------------- */
 
 typedef struct cut {
   tdm_tensor *whole;
@@ -167,7 +167,7 @@ static void cut_by_kernel(tdm_oneshot *oneshot, const cut *made, tdm_tensor **ou
         device == home ? value_of(out_chunks[i]) : tdm_oneshot_take(oneshot, home, partner, &spec);
   }
   tdm_parts_attributes attributes = attributes_of(made->dimension, made->count);
-  memcpy(attributes.sizes, made->sizes, made->count * sizeof(*made->sizes));
+  memcpy(attributes.sizes, made->sizes, made->count * sizeof *made->sizes);
   tdm_oneshot_execute(oneshot, TDM_OP_SPLIT, &attributes, sizeof(attributes), operands, 1,
                       made->count);
   for (size_t i = 0; i < made->count; i++) {
@@ -193,7 +193,7 @@ tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dime
   TDM_TRY(tdm_context_find_devices(context_of(tensor), devices, TDM_MAX_DEVICES, made.devices,
                                    &device_count));
   TDM_TRY(check_capacity("tdm_tensors_scatter", capacity, device_count));
-  memset(out_chunks, 0, device_count * sizeof(*out_chunks));
+  memset(out_chunks, 0, device_count * sizeof *out_chunks);
   TDM_TRY(settle_dimension(&tensor->shape, &made.dimension));
   TDM_TRY(read_sizes(&made, device_count, sizes));
   tdm_oneshot oneshot;
@@ -207,7 +207,7 @@ tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dime
   return TDM_OK;
 }
 
-/* ---- Gather -------------------------------------------------------------------------------- */
+/* ---- Gather ---------------------------------------------------------------------------------- */
 
 /* A scalar counts as a vector of one element. */
 static tdm_spec part_spec(const tdm_tensor *tensor) {
@@ -230,8 +230,8 @@ static tdm_status add_part(tdm_spec *whole, const tdm_spec *part, int dimension,
   char b[TDM_SHAPE_TEXT];
   return tdm_fail(
       TDM_INVALID_ARGUMENT, "tensor %zu, %s %s, does not fit to %s %s along dimension %d", index,
-      tdm_dtype_name(part->dtype), tdm_shape_text(&part->shape, b, sizeof(b)),
-      tdm_dtype_name(whole->dtype), tdm_shape_text(&whole->shape, a, sizeof(a)), dimension);
+      tdm_dtype_name(part->dtype), tdm_shape_text(&part->shape, b, sizeof b),
+      tdm_dtype_name(whole->dtype), tdm_shape_text(&whole->shape, a, sizeof a), dimension);
 }
 
 /* Copies every part to its place in the whole. */
@@ -301,7 +301,7 @@ tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dim
   return gather(tensors, count, dimension, device, &whole) == TDM_OK ? whole : NULL;
 }
 
-/* ---- Broadcast ----------------------------------------------------------------------------- */
+/* ---- Broadcast ------------------------------------------------------------------------------- */
 
 tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const char *devices,
                                  tdm_tensor **out_copies, size_t capacity) {
@@ -312,7 +312,7 @@ tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const
   size_t device_count;
   TDM_TRY(tdm_context_find_devices(context, devices, TDM_MAX_DEVICES, found, &device_count));
   TDM_TRY(check_capacity("tdm_tensors_broadcast", capacity, device_count * count));
-  memset(out_copies, 0, device_count * count * sizeof(*out_copies));
+  memset(out_copies, 0, device_count * count * sizeof *out_copies);
   tdm_oneshot oneshot;
   tdm_oneshot_init(&oneshot, context);
   for (size_t d = 0; d < device_count; d++)
@@ -321,7 +321,7 @@ tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const
   return finish(&oneshot, out_copies, device_count * count);
 }
 
-/* ---- Sums ---------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 static tdm_status check_terms(tdm_tensor *const *tensors, size_t list_count, size_t count) {
   char a[TDM_SHAPE_TEXT];
@@ -332,8 +332,8 @@ static tdm_status check_terms(tdm_tensor *const *tensors, size_t list_count, siz
     if (other->dtype == first->dtype && tdm_shape_equal(&other->shape, &first->shape)) continue;
     return tdm_fail(TDM_INVALID_ARGUMENT, "tensor %zu of list %zu is %s %s, and of list 0 %s %s",
                     k % count, k / count, tdm_dtype_name(other->dtype),
-                    tdm_shape_text(&other->shape, b, sizeof(b)), tdm_dtype_name(first->dtype),
-                    tdm_shape_text(&first->shape, a, sizeof(a)));
+                    tdm_shape_text(&other->shape, b, sizeof b), tdm_dtype_name(first->dtype),
+                    tdm_shape_text(&first->shape, a, sizeof a));
   }
   return TDM_OK;
 }
@@ -374,7 +374,7 @@ tdm_status tdm_tensors_reduce_add(tdm_tensor *const *tensors, size_t list_count,
                     TDM_MAX_DEVICES);
   TDM_TRY(check_tensors(tensors, list_count * count));
   if (!out_sums) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for sums");
-  memset(out_sums, 0, count * sizeof(*out_sums));
+  memset(out_sums, 0, count * sizeof *out_sums);
   tdm_device *home;
   TDM_TRY(find_target(tensors[0], device, &home));
   TDM_TRY(check_terms(tensors, list_count, count));

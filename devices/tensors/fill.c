@@ -85,9 +85,8 @@ tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype 
   tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
   if (!tensor) return NULL;
   const int64_t count = tdm_shape_count(&shape);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++)
     tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, value);
-  }
   return finish_fill(tensor, device);
 }
 
@@ -186,9 +185,8 @@ tdm_tensor *tdm_tensor_randn(tdm_context *context, const char *device, tdm_dtype
   if (!tensor) return NULL;
   const tdm_random random = {.seed = seed};
   const int64_t count = tdm_shape_count(&shape);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++)
     tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, tdm_random_normal(&random, (uint64_t)i));
-  }
   return finish_fill(tensor, device);
 }
 
@@ -197,8 +195,7 @@ tdm_tensor *tdm_tensor_eye(tdm_context *context, const char *device, tdm_dtype d
   tdm_tensor *tensor = begin_fill(context, device, dtype, tdm_shape_of(2, rows, columns));
   if (!tensor) return NULL;
   if (tensor->bytes > 0) memset(tdm_tensor_data(tensor), 0, tensor->bytes);
-  for (int64_t i = 0; i < rows && i < columns; i++) {
+  for (int64_t i = 0; i < rows && i < columns; i++)
     tdm_tensor_put(dtype, tdm_tensor_data(tensor), i * columns + i, 1.0);
-  }
   return finish_fill(tensor, device);
 }

@@ -33,10 +33,10 @@ typedef struct oneshot_wait {
   _Atomic bool settled;
 } oneshot_wait;
 
-/* ---- Beginning and end --------------------------------------------------------------------- */
+/* ---- Beginning and end ----------------------------------------------------------------------- */
 
 void tdm_oneshot_init(tdm_oneshot *oneshot, tdm_context *context) {
-  memset(oneshot, 0, sizeof(*oneshot));
+  memset(oneshot, 0, sizeof *oneshot);
   oneshot->context = context;
   tdm_region_init(&oneshot->region, tdm_context_allocator(context));
   oneshot->entered = tdm_context_enter(context);
@@ -64,13 +64,13 @@ static void *take_bytes(tdm_oneshot *oneshot, size_t bytes) {
   return memory;
 }
 
-/* ---- Building ------------------------------------------------------------------------------ */
+/* ---- Building -------------------------------------------------------------------------------- */
 
 tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm_device *partner,
                                    const tdm_spec *spec) {
   tdm_oneshot_value value = {.spec = *spec, .memory = {.device = device}};
   if (oneshot->status != TDM_OK) return value;
-  tdm_oneshot_memory *taken = take_bytes(oneshot, sizeof(*taken));
+  tdm_oneshot_memory *taken = take_bytes(oneshot, sizeof *taken);
   if (!taken) return value;
   const size_t bytes = (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
   oneshot->status = tdm_memory_take(device, partner, bytes, &taken->memory);
@@ -85,9 +85,9 @@ tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm
 /* Appends a step on queue with room for its addresses and its predecessors. Returns NULL on
  * failure. */
 static tdm_oneshot_step *add_step(tdm_oneshot *oneshot, tdm_queue *queue, uint32_t address_count) {
-  tdm_oneshot_step *step = take_bytes(oneshot, sizeof(*step));
-  tdm_address *addresses = take_bytes(oneshot, address_count * sizeof(*addresses));
-  tdm_oneshot_step **after = take_bytes(oneshot, address_count * sizeof(*after));
+  tdm_oneshot_step *step = take_bytes(oneshot, sizeof *step);
+  tdm_address *addresses = take_bytes(oneshot, address_count * sizeof *addresses);
+  tdm_oneshot_step **after = take_bytes(oneshot, address_count * sizeof *after);
   if (oneshot->status != TDM_OK) return NULL;
   step->queue = queue;
   step->addresses = addresses;
@@ -146,7 +146,7 @@ tdm_oneshot_value tdm_oneshot_copy(tdm_oneshot *oneshot, const tdm_oneshot_value
   return add_hop(oneshot, route.hops[route.count - 1].queue, &here, memory);
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 /* Prepares the kernel, which may change the memory requirements in step->command.execute. */
 static tdm_status prepare_step(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm_device *device,
@@ -191,8 +191,8 @@ static tdm_status fill_execute(tdm_oneshot *oneshot, tdm_oneshot_step *step,
                                const tdm_kernel *kernel, const void *attributes,
                                tdm_oneshot_value *values, size_t input_count, size_t output_count) {
   const size_t count = input_count + output_count;
-  tdm_spec *specs = take_bytes(oneshot, count * sizeof(*specs));
-  tdm_operand *operands = take_bytes(oneshot, count * sizeof(*operands));
+  tdm_spec *specs = take_bytes(oneshot, count * sizeof *specs);
+  tdm_operand *operands = take_bytes(oneshot, count * sizeof *operands);
   TDM_TRY(oneshot->status);
   for (size_t i = 0; i < count; i++) {
     specs[i] = values[i].spec;
@@ -236,7 +236,7 @@ void tdm_oneshot_execute(tdm_oneshot *oneshot, const char *operation, const void
   oneshot->status = fill_execute(oneshot, step, kernel, copy, operands, input_count, output_count);
 }
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 typedef struct oneshot_flight {
   tdm_flight flight;
@@ -274,7 +274,7 @@ static bool is_awaited(const tdm_program *program, uint32_t awaited, uint32_t po
 
 /* Appends the step, after waits for the results of other queues. Room was reserved. */
 static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot_step *step) {
-  uint32_t *dependencies = take_bytes(oneshot, step->after_count * sizeof(*dependencies));
+  uint32_t *dependencies = take_bytes(oneshot, step->after_count * sizeof *dependencies);
   TDM_TRY(oneshot->status);
   tdm_program *program = &made->programs[step->program];
   for (uint32_t i = 0; i < step->after_count; i++) {
@@ -298,8 +298,8 @@ static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot
 /* Allocates every queue's program, with room for its commands and their waits. */
 static tdm_status make_programs(tdm_oneshot *oneshot, oneshot_flight *made) {
   const size_t queue_count = tdm_context_queue_count(oneshot->context);
-  made->programs = take_bytes(oneshot, queue_count * sizeof(*made->programs));
-  uint32_t *rooms = take_bytes(oneshot, queue_count * sizeof(*rooms));
+  made->programs = take_bytes(oneshot, queue_count * sizeof *made->programs);
+  uint32_t *rooms = take_bytes(oneshot, queue_count * sizeof *rooms);
   TDM_TRY(oneshot->status);
   for (tdm_oneshot_step *step = oneshot->first; step != NULL; step = step->next) {
     step->program = program_on(made, step->queue);

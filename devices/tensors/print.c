@@ -32,7 +32,7 @@ typedef struct printer {
   int counted;              /* columns of the last line, including suffixes */
 } printer;
 
-/* ---- Elements ---- */
+/* ---- Elements -------------------------------------------------------------------------------- */
 
 static bool is_real(const printer *self) {
   return tdm_dtype_is_floating(self->dtype);
@@ -67,7 +67,7 @@ static int write_element(const printer *self, int64_t index, char *text) {
   return snprintf(text, ELEMENT_BYTES, "%.4f", value);
 }
 
-/* ---- Shown elements ---- */
+/* ---- Shown elements -------------------------------------------------------------------------- */
 
 typedef void (*visit_element)(printer *self, int64_t index);
 
@@ -120,11 +120,11 @@ static void choose_style(printer *self) {
   visit(self, 0, 0, measure);
 }
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void put(printer *self, const char *text) {
   for (; *text; text++) {
-    (void)fputc(*text, self->out);
+    fputc(*text, self->out);
     self->column = *text == '\n' ? 0 : self->column + 1;
   }
 }
@@ -206,7 +206,7 @@ static void put_suffixes(printer *self, const char *device, bool empty) {
   char text[TDM_SHAPE_TEXT + 32];
   self->counted = self->column + 2; /* includes two columns, as PyTorch counts them */
   if (strcmp(device, "cpu:0") != 0) {
-    snprintf(text, sizeof text, "device='%s'", device);
+    (void)snprintf(text, sizeof text, "device='%s'", device);
     put_suffix(self, text);
   }
   if (empty && self->shape->rank != 1) {
@@ -214,13 +214,13 @@ static void put_suffixes(printer *self, const char *device, bool empty) {
     tdm_shape_text(self->shape, shape, sizeof shape);
     shape[0] = '(';
     shape[strlen(shape) - 1] = ')';
-    snprintf(text, sizeof text, "size=%s", shape);
+    (void)snprintf(text, sizeof text, "size=%s", shape);
     put_suffix(self, text);
   }
   const bool plain = self->shown == TDM_FLOAT32 ||
                      (!empty && (self->shown == TDM_INT64 || self->shown == TDM_BOOL));
   if (plain) return;
-  snprintf(text, sizeof text, "dtype=torch.%s", tdm_dtype_name(self->shown));
+  (void)snprintf(text, sizeof text, "dtype=torch.%s", tdm_dtype_name(self->shown));
   put_suffix(self, text);
 }
 

@@ -7,11 +7,11 @@
 #include "devices/context/context.h"
 #include "devices/staging/staged_memory.h"
 
-/* ---- Storage ------------------------------------------------------------------------------- */
+/* ---- Storage --------------------------------------------------------------------------------- */
 
 static void free_storage(tdm_storage *storage) {
   tdm_context *context = storage->context;
-  tdm_release(tdm_context_allocator(context), storage, sizeof(*storage));
+  tdm_release(tdm_context_allocator(context), storage, sizeof *storage);
   tdm_context_release(context);
 }
 
@@ -23,7 +23,7 @@ static void dispose_device_memory(tdm_storage *storage) {
 /* Returns a storage that retains the context and has no memory yet. */
 static tdm_storage *make_storage(tdm_context *context, void (*dispose)(tdm_storage *)) {
   tdm_storage *storage =
-      tdm_allocate(tdm_context_allocator(context), sizeof(*storage), "a tensor's storage");
+      tdm_allocate(tdm_context_allocator(context), sizeof *storage, "a tensor's storage");
   if (!storage) return NULL;
   atomic_init(&storage->references, 1);
   storage->context = tdm_context_retain(context);
@@ -55,13 +55,13 @@ void tdm_storage_release(tdm_storage *storage) {
   storage->dispose(storage);
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 tdm_status tdm_tensor_over(tdm_storage *storage, size_t offset_bytes, tdm_dtype dtype,
                            const tdm_shape *shape, tdm_tensor **out_tensor) {
   *out_tensor = NULL;
   tdm_tensor *tensor =
-      tdm_allocate(tdm_context_allocator(storage->context), sizeof(*tensor), "a tensor");
+      tdm_allocate(tdm_context_allocator(storage->context), sizeof *tensor, "a tensor");
   if (!tensor) return TDM_OUT_OF_MEMORY;
   atomic_init(&tensor->references, 1);
   tensor->dtype = dtype;
@@ -151,7 +151,7 @@ static void dispose_wrapped(tdm_storage *storage) {
   wrapped_storage *wrapped = (wrapped_storage *)storage;
   tdm_context *context = storage->context;
   if (wrapped->released) wrapped->released(wrapped->user);
-  tdm_release(tdm_context_allocator(context), wrapped, sizeof(*wrapped));
+  tdm_release(tdm_context_allocator(context), wrapped, sizeof *wrapped);
   tdm_context_release(context);
 }
 
@@ -164,7 +164,7 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
     return NULL;
   }
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  wrapped_storage *wrapped = tdm_allocate(allocator, sizeof(*wrapped), "a wrapped tensor");
+  wrapped_storage *wrapped = tdm_allocate(allocator, sizeof *wrapped, "a wrapped tensor");
   if (!wrapped) return NULL;
   atomic_init(&wrapped->storage.references, 1);
   wrapped->storage.context = tdm_context_retain(context);
@@ -181,9 +181,7 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
 }
 
 tdm_tensor *tdm_tensor_retain(tdm_tensor *tensor) {
-  if (tensor) {
-    (void)atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
-  }
+  if (tensor) (void)atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
   return tensor;
 }
 
@@ -191,11 +189,11 @@ void tdm_tensor_release(tdm_tensor *tensor) {
   if (!tensor || tdm_context_is_inherited(tensor->storage->context)) return;
   if (atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
   tdm_storage *storage = tensor->storage;
-  tdm_release(tdm_context_allocator(storage->context), tensor, sizeof(*tensor));
+  tdm_release(tdm_context_allocator(storage->context), tensor, sizeof *tensor);
   tdm_storage_release(storage);
 }
 
-/* ---- Properties ---------------------------------------------------------------------------- */
+/* ---- Properties ------------------------------------------------------------------------------ */
 
 tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor) {
   return !tensor ? TDM_DTYPE_NONE : tensor->dtype;
@@ -258,8 +256,8 @@ tdm_tensor *tdm_tensor_view(tdm_tensor *tensor, tdm_shape shape) {
     char old_text[TDM_SHAPE_TEXT];
     char new_text[TDM_SHAPE_TEXT];
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "a tensor of shape %s cannot be viewed as %s",
-                   tdm_shape_text(&tensor->shape, old_text, sizeof(old_text)),
-                   tdm_shape_text(&shape, new_text, sizeof(new_text)));
+                   tdm_shape_text(&tensor->shape, old_text, sizeof old_text),
+                   tdm_shape_text(&shape, new_text, sizeof new_text));
     return NULL;
   }
   return over(tensor->storage, tensor->offset_bytes, tensor->dtype, &shape);

@@ -20,7 +20,7 @@ static tdm_memory host_memory(tdm_context *context, const void *data, size_t byt
       .device = tdm_context_host(context), .address = (tdm_address)data, .bytes = bytes};
 }
 
-/* ---- Reading and writing ------------------------------------------------------------------- */
+/* ---- Reading and writing --------------------------------------------------------------------- */
 
 static tdm_status check_size(const tdm_tensor *tensor, const void *data, size_t bytes) {
   if (!tensor) return tdm_fail_null("the tensor");
@@ -67,7 +67,7 @@ tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape sha
   return NULL;
 }
 
-/* ---- Moving and converting ----------------------------------------------------------------- */
+/* ---- Moving and converting ------------------------------------------------------------------- */
 
 /* Returns a new tensor with the same elements on device. */
 static tdm_tensor *move(const tdm_tensor *tensor, const tdm_device *device) {
@@ -194,7 +194,7 @@ tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtyp
   return moved;
 }
 
-/* ---- One element --------------------------------------------------------------------------- */
+/* ---- One element ----------------------------------------------------------------------------- */
 
 double tdm_tensor_item(tdm_tensor *tensor, int64_t index) {
   const int64_t count = tensor ? tdm_shape_count(&tensor->shape) : 0;

@@ -42,7 +42,7 @@ tdm_tensor_list *tdm_tensor_list_create(tdm_context *context) {
   }
   if (tdm_context_check(context) != TDM_OK) return NULL;
   const tdm_allocator *allocator = tdm_context_allocator(context);
-  tdm_tensor_list *list = tdm_allocate(allocator, sizeof(*list), "a list of tensors");
+  tdm_tensor_list *list = tdm_allocate(allocator, sizeof *list, "a list of tensors");
   if (!list) return NULL;
   list->context = tdm_context_retain(context);
   tdm_map_init(&list->places, allocator);
@@ -59,20 +59,19 @@ void tdm_tensor_list_release(tdm_tensor_list *list) {
     release_unsupported(allocator, list->entries[i].unsupported);
     tdm_string_release(allocator, list->entries[i].name);
   }
-  tdm_release(allocator, list->entries, list->capacity * sizeof(*list->entries));
-  tdm_release(allocator, list, sizeof(*list));
+  tdm_release(allocator, list->entries, list->capacity * sizeof *list->entries);
+  tdm_release(allocator, list, sizeof *list);
   tdm_context_release(context);
 }
 
 /* Appends either tensor, which is retained, or unsupported, which is taken over on success. */
 static tdm_status add_entry(tdm_tensor_list *list, const char *name, tdm_tensor *tensor,
                             unsupported_tensor *unsupported) {
-  if (tdm_map_get(&list->places, name)) {
+  if (tdm_map_get(&list->places, name))
     return tdm_fail(TDM_INVALID_ARGUMENT, "the list holds a tensor %s already", name);
-  }
   const tdm_allocator *allocator = tdm_context_allocator(list->context);
   TDM_TRY(tdm_array_reserve(allocator, (void **)&list->entries, &list->capacity, list->count + 1,
-                            sizeof(*list->entries), "a list of tensors"));
+                            sizeof *list->entries, "a list of tensors"));
   char *copy = tdm_string_copy(allocator, name);
   if (!copy) return TDM_OUT_OF_MEMORY;
   const tdm_status status = tdm_map_put(&list->places, copy, (void *)(uintptr_t)(list->count + 1));

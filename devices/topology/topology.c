@@ -6,7 +6,7 @@
 
 #include "devices/topology/topology_state.h"
 
-/* ---- Reading ------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Reads PCI devices, for the nodes near them, from a description. On this machine they are looked
  * up one by one on demand: listing them reads the configuration of each, which takes longer than
@@ -34,9 +34,8 @@ static tdm_status load(tdm_topology *topology, const char *description) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "hwloc does not understand this topology: %.200s",
                     description);
   }
-  if (hwloc_topology_load(topology->hwloc) != 0) {
+  if (hwloc_topology_load(topology->hwloc) != 0)
     return tdm_fail(TDM_UNAVAILABLE, "hwloc cannot read the machine's topology");
-  }
   topology->loaded = true;
   /* hwloc also reads the description in HWLOC_XMLFILE, which may be another machine's. */
   topology->is_this_machine = !description && hwloc_topology_is_thissystem(topology->hwloc) != 0;
@@ -46,13 +45,13 @@ static tdm_status load(tdm_topology *topology, const char *description) {
 /* Adds the processing units of an OpenMP place. Returns false if memory is short. */
 static bool add_place(const tdm_topology *topology, int place, hwloc_bitmap_t set) {
   const size_t count = (size_t)omp_get_place_num_procs(place);
-  int *units = tdm_allocate(topology->allocator, (count + 1) * sizeof(*units), "a place's units");
+  int *units = tdm_allocate(topology->allocator, (count + 1) * sizeof *units, "a place's units");
   if (!units) return false;
   omp_get_place_proc_ids(place, units);
   bool added = true;
   for (size_t i = 0; i < count && added; i++)
     added = hwloc_bitmap_set(set, (unsigned)units[i]) == 0;
-  tdm_release(topology->allocator, units, (count + 1) * sizeof(*units));
+  tdm_release(topology->allocator, units, (count + 1) * sizeof *units);
   return added;
 }
 
@@ -95,9 +94,8 @@ static tdm_status restrict_to_affinity(tdm_topology *topology) {
 static size_t append_of(const tdm_topology *topology, hwloc_obj_t node, hwloc_obj_type_t type,
                         hwloc_obj_t *list, size_t count) {
   hwloc_obj_t object = NULL;
-  while ((object = hwloc_get_next_obj_by_type(topology->hwloc, type, object))) {
+  while ((object = hwloc_get_next_obj_by_type(topology->hwloc, type, object)))
     if (tdm_topology_nearest_node(topology, object->nodeset) == node) list[count++] = object;
-  }
   return count;
 }
 
@@ -135,7 +133,7 @@ static tdm_status list_cores(tdm_topology *topology) {
 tdm_status tdm_topology_create(const tdm_allocator *allocator, const char *description,
                                tdm_topology **out_topology) {
   *out_topology = NULL;
-  tdm_topology *topology = tdm_allocate(allocator, sizeof(*topology), "the machine's topology");
+  tdm_topology *topology = tdm_allocate(allocator, sizeof *topology, "the machine's topology");
   if (!topology) return TDM_OUT_OF_MEMORY;
   topology->allocator = allocator;
   tdm_status status = load(topology, description);
@@ -158,7 +156,7 @@ void tdm_topology_destroy(tdm_topology *topology) {
   tdm_release(allocator, topology->units, topology->capacity * sizeof(hwloc_obj_t));
   tdm_release(allocator, topology->cores, topology->capacity * sizeof(hwloc_obj_t));
   if (topology->hwloc) hwloc_topology_destroy(topology->hwloc);
-  tdm_release(allocator, topology, sizeof(*topology));
+  tdm_release(allocator, topology, sizeof *topology);
 }
 
 size_t tdm_topology_node_count(const tdm_topology *topology) {
@@ -171,13 +169,12 @@ size_t tdm_topology_core_count(const tdm_topology *topology) {
 
 size_t tdm_topology_cache_bytes(const tdm_topology *topology) {
   size_t bytes = 0;
-  for (hwloc_obj_t object = topology->cores[0]; object != NULL; object = object->parent) {
+  for (hwloc_obj_t object = topology->cores[0]; object != NULL; object = object->parent)
     if (hwloc_obj_type_is_dcache(object->type)) bytes = (size_t)object->attr->cache.size;
-  }
   return bytes;
 }
 
-/* ---- Dividing ------------------------------------------------------------------------------ */
+/* ---- Dividing -------------------------------------------------------------------------------- */
 
 static tdm_core_range part(tdm_core_range whole, size_t index, size_t parts) {
   assert(parts > 0);
@@ -210,9 +207,8 @@ static bool divide_by(const tdm_topology *topology, bool units, size_t cpu_count
     const size_t sims = sims_with_cores / cpu_count + (i < sims_with_cores % cpu_count ? 1 : 0);
     if (whole.count < 1 + sims) return false;
     out_ranges[i] = part(whole, 0, 1 + sims);
-    for (size_t k = 0; k < sims; k++) {
+    for (size_t k = 0; k < sims; k++)
       out_ranges[cpu_count + i + k * cpu_count] = part(whole, 1 + k, 1 + sims);
-    }
   }
   return true;
 }
@@ -239,7 +235,7 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
   }
 }
 
-/* ---- Binding ------------------------------------------------------------------------------- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
 /* Returns the range's processing units, or NULL if memory is short. */
 static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_range *range) {

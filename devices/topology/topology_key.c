@@ -14,9 +14,7 @@ static uint64_t hash_set(hwloc_const_bitmap_t set, uint64_t hash) {
 static uint64_t hash_object(hwloc_obj_t object, uint64_t hash) {
   hash = tdm_hash_mix(hash, (uint64_t)object->type);
   hash = hash_set(object->cpuset, hash);
-  if (hwloc_obj_type_is_cache(object->type)) {
-    hash = tdm_hash_mix(hash, object->attr->cache.size);
-  }
+  if (hwloc_obj_type_is_cache(object->type)) hash = tdm_hash_mix(hash, object->attr->cache.size);
   if (object->type == HWLOC_OBJ_NUMANODE) {
     hash = tdm_hash_mix(hash, object->os_index);
     hash = tdm_hash_mix(hash, object->attr->numanode.local_memory > 0);

@@ -9,7 +9,7 @@
 
 #include "devices/topology/topology_state.h"
 
-/* ---- Nearest nodes ------------------------------------------------------------------------- */
+/* ---- Nearest nodes --------------------------------------------------------------------------- */
 
 /* hwloc identifies memory that is not ordinary by a subtype (HBM, MCDRAM, NVM, GPUMemory,
  * CXL-DRAM), or by how Linux attached it. */
@@ -54,9 +54,8 @@ static bool add_range_nodes(const tdm_topology *topology, const tdm_core_range *
 int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *range) {
   int index = TDM_NODE_UNKNOWN;
   hwloc_nodeset_t set = hwloc_bitmap_alloc();
-  if (set && add_range_nodes(topology, range, set) && hwloc_bitmap_weight(set) == 1) {
+  if (set && add_range_nodes(topology, range, set) && hwloc_bitmap_weight(set) == 1)
     index = hwloc_bitmap_first(set);
-  }
   hwloc_bitmap_free(set);
   return index;
 }
@@ -76,7 +75,7 @@ static bool pci_path(const char *bus_id, const char *name, char *path, size_t ca
 static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   char path[96];
   int node = TDM_NODE_UNKNOWN;
-  if (!topology->is_this_machine || !pci_path(bus_id, "numa_node", path, sizeof(path))) return node;
+  if (!topology->is_this_machine || !pci_path(bus_id, "numa_node", path, sizeof path)) return node;
   FILE *file = fopen(path, "r");
   if (!file) return node;
   if (fscanf(file, "%d", &node) != 1) node = TDM_NODE_UNKNOWN;
@@ -91,8 +90,7 @@ static hwloc_obj_t object_near_pci(const tdm_topology *topology, const char *bus
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->hwloc, bus_id);
   if (device) return hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
   char path[96];
-  if (!topology->is_this_machine || !pci_path(bus_id, "local_cpus", path, sizeof(path)))
-    return NULL;
+  if (!topology->is_this_machine || !pci_path(bus_id, "local_cpus", path, sizeof path)) return NULL;
   hwloc_bitmap_t cores = hwloc_bitmap_alloc();
   if (!cores) return NULL;
   hwloc_obj_t near = NULL;
@@ -111,9 +109,8 @@ int tdm_topology_node_near_pci(const tdm_topology *topology, const char *bus_id)
   const hwloc_obj_t root = hwloc_get_root_obj(topology->hwloc);
   const hwloc_obj_t node = near == root ? NULL : tdm_topology_nearest_node(topology, near->nodeset);
   if (node) return (int)node->os_index;
-  if (topology->node_count == 1) {
+  if (topology->node_count == 1)
     return (int)tdm_topology_nearest_node(topology, topology->cores[0]->nodeset)->os_index;
-  }
   return linux_pci_node(topology, bus_id);
 }
 
@@ -170,7 +167,7 @@ const char *tdm_topology_processor(const tdm_topology *topology) {
   return model ? model : "";
 }
 
-/* ---- Binding threads near memory ----------------------------------------------------------- */
+/* ---- Binding threads near memory ------------------------------------------------------------- */
 
 /* Returns the usable units near the node, or NULL if there are none. */
 static hwloc_const_bitmap_t node_set(const tdm_topology *topology, int node) {
@@ -194,7 +191,7 @@ const char *tdm_topology_node_text(const tdm_topology *topology, int node, char 
   return text;
 }
 
-/* ---- Placing memory ------------------------------------------------------------------------ */
+/* ---- Placing memory -------------------------------------------------------------------------- */
 
 static bool bind_area(const tdm_topology *topology, hwloc_const_nodeset_t nodes, void *memory,
                       size_t bytes) {

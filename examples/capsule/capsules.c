@@ -157,7 +157,7 @@ tdm_value capsule_routing(tdm_graph *graph, const char *name, tdm_value u, int64
                           name);
   const tdm_initializer drawn = {TDM_INIT_NORMAL, 0, 0.05, -1};
   char text[256];
-  snprintf(text, sizeof text, "%s.weight", name);
+  (void)snprintf(text, sizeof text, "%s.weight", name);
   const tdm_value weight =
       tdm_parameter(graph, text, tdm_value_dtype(graph, u),
                     tdm_shape_of(4, shape.dims[1], shape.dims[2], above, size), &drawn);

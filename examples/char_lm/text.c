@@ -61,7 +61,7 @@ static tdm_status read_file(const char *path, text *out) {
   FILE *file = fopen(path, "rb");
   if (!file) return tdm_fail(TDM_UNAVAILABLE, "--text %s: %s", path, strerror(errno));
   const tdm_status status = read_stream(file, path, out);
-  fclose(file);
+  (void)fclose(file);
   return status;
 }
 

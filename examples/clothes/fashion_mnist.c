@@ -51,7 +51,7 @@ static tdm_status read_items(gzFile file, bool images, item_bytes *out) {
 
 static tdm_status read_file(const char *folder, const char *name, bool images, item_bytes *out) {
   char path[4096];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  (void)snprintf(path, sizeof path, "%s/%s", folder, name);
   gzFile file = gzopen(path, "rb");
   if (!file)
     return tdm_fail(TDM_UNAVAILABLE,

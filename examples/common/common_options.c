@@ -72,7 +72,7 @@ const char *second_device(const common_options *given, tdm_context *context) {
   if (given->place || given->parallel || getenv("TANDEM_PLACE")) return NULL;
   if (tdm_is_available(context, "cuda")) return tdm_accelerator(context);
   char reason[512];
-  snprintf(reason, sizeof reason, "%s", tdm_last_message());
+  (void)snprintf(reason, sizeof reason, "%s", tdm_last_message());
   const char *simulator = tdm_simulator(context);
   printf("no GPU: %s, which the CPU simulates, stands for one; --place '*=cpu:0' does without\n"
          "  %s\n",
@@ -81,7 +81,7 @@ const char *second_device(const common_options *given, tdm_context *context) {
 }
 
 const char *first_device(const char *devices, char text[DEVICE_TEXT]) {
-  snprintf(text, DEVICE_TEXT, "%.*s", (int)strcspn(devices, ","), devices);
+  (void)snprintf(text, DEVICE_TEXT, "%.*s", (int)strcspn(devices, ","), devices);
   for (char *any = text; (any = strchr(any, '*')) != NULL;)
     *any = '0';
   return text;

@@ -82,8 +82,8 @@ void curve_log_write(curve_log *log, int64_t step, double epoch, const double *s
                      double learning_rate) {
   if (!log->stream) return;
   char told_loss[32] = "-", told_score[32] = "-";
-  if (!isnan(log->loss)) snprintf(told_loss, sizeof told_loss, "%.6g", log->loss);
-  if (score) snprintf(told_score, sizeof told_score, "%.6g", *score);
+  if (!isnan(log->loss)) (void)snprintf(told_loss, sizeof told_loss, "%.6g", log->loss);
+  if (score) (void)snprintf(told_score, sizeof told_score, "%.6g", *score);
   fprintf(log->stream, "%lld\t%.6g\t%s\t%s\t%.6g\t%.6g\n", (long long)step, epoch, told_loss,
           told_score, log->rate, learning_rate);
 }

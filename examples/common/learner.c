@@ -115,8 +115,8 @@ static void log_step(training *run, steps *under_way, int64_t epoch, int64_t don
 /* Submits all batches that are left of the epoch that the loader has begun. */
 static tdm_status submit_epoch(training *run, steps *under_way, int64_t epoch) {
   char label[64];
-  snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
-           (long long)run->given->epochs);
+  (void)snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
+                 (long long)run->given->epochs);
   tdm_loader *loader = run->self->training;
   const int64_t batch_count = tdm_loader_batch_count(loader);
   carrier state;
@@ -130,7 +130,7 @@ static tdm_status submit_epoch(training *run, steps *under_way, int64_t epoch) {
     int64_t done;
     tdm_loader_position(loader, NULL, &done);
     char note[32];
-    snprintf(note, sizeof note, "loss %.3f", loss);
+    (void)snprintf(note, sizeof note, "loss %.3f", loss);
     progress_show(&run->bar, label, done, batch_count, note);
     const bool is_last = !goes_on(run);
     if (!is_last) log_step(run, under_way, epoch, done, batch_count);

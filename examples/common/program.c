@@ -40,7 +40,7 @@ int program_end(const option_table *table, const void *options, tdm_status statu
   const common_options *given = options;
   char rank[24] = "";
   if (status == TDM_OK) status = command_line_written();
-  if (given->rank_count > 1) snprintf(rank, sizeof rank, "rank %d: ", given->rank);
+  if (given->rank_count > 1) (void)snprintf(rank, sizeof rank, "rank %d: ", given->rank);
   if (status != TDM_OK) fprintf(stderr, "%s: %s%s\n", table->program, rank, tdm_last_message());
   if (status == TDM_CANCELLED && interrupt_came()) return INTERRUPTED_EXIT_CODE;
   return status == TDM_OK ? 0 : 1;

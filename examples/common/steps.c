@@ -6,25 +6,25 @@
 
 void steps_start(steps *all, tdm_session *session) {
   *all = (steps){.session = session};
-  pthread_mutex_init(&all->lock, NULL);
-  pthread_cond_init(&all->changed, NULL);
+  (void)pthread_mutex_init(&all->lock, NULL);
+  (void)pthread_cond_init(&all->changed, NULL);
 }
 
 /* Records the result of a step. Runs on the loop's thread. */
 static void on_step(void *user, tdm_run_result *result) {
   step *ended = user;
   steps *all = ended->all;
-  pthread_mutex_lock(&all->lock);
+  (void)pthread_mutex_lock(&all->lock);
   if (result->status == TDM_OK) {
     all->loss_sum += result->loss * (double)ended->rows;
     all->rows += ended->rows;
   } else if (all->status == TDM_OK) {
     all->status = result->status;
-    snprintf(all->message, sizeof all->message, "%s", result->message);
+    (void)snprintf(all->message, sizeof all->message, "%s", result->message);
   }
   ended->rows = 0;
-  pthread_cond_signal(&all->changed);
-  pthread_mutex_unlock(&all->lock);
+  (void)pthread_cond_signal(&all->changed);
+  (void)pthread_mutex_unlock(&all->lock);
 }
 
 /* Returns an unused step, or NULL if all are in flight. The caller holds the lock. */
@@ -40,45 +40,45 @@ static tdm_status told(const steps *all) {
 
 tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, int64_t rows,
                         double *mean_loss) {
-  pthread_mutex_lock(&all->lock);
+  (void)pthread_mutex_lock(&all->lock);
   step *place = find_place(all);
   while (!place) {
-    pthread_cond_wait(&all->changed, &all->lock);
+    (void)pthread_cond_wait(&all->changed, &all->lock);
     place = find_place(all);
   }
   tdm_status status = told(all);
   if (mean_loss) *mean_loss = all->rows ? all->loss_sum / (double)all->rows : 0;
   if (status == TDM_OK) *place = (step){all, rows};
-  pthread_mutex_unlock(&all->lock);
+  (void)pthread_mutex_unlock(&all->lock);
   if (status != TDM_OK) return status;
   status = tdm_submit(all->session, true, feeds, feed_count, NULL, 0, on_step, place);
   if (status == TDM_OK) return TDM_OK;
-  pthread_mutex_lock(&all->lock);
+  (void)pthread_mutex_lock(&all->lock);
   place->rows = 0; /* the step never began */
-  pthread_mutex_unlock(&all->lock);
+  (void)pthread_mutex_unlock(&all->lock);
   return status;
 }
 
 void steps_tell(steps *all, int64_t *out_rows, double *out_loss_sum) {
-  pthread_mutex_lock(&all->lock);
+  (void)pthread_mutex_lock(&all->lock);
   *out_rows = all->rows;
   *out_loss_sum = all->loss_sum;
-  pthread_mutex_unlock(&all->lock);
+  (void)pthread_mutex_unlock(&all->lock);
 }
 
 tdm_status steps_wait(steps *all) {
-  pthread_mutex_lock(&all->lock);
+  (void)pthread_mutex_lock(&all->lock);
   for (int i = 0; i < STEPS_IN_FLIGHT; i++)
     while (all->places[i].rows != 0)
-      pthread_cond_wait(&all->changed, &all->lock);
+      (void)pthread_cond_wait(&all->changed, &all->lock);
   const tdm_status status = told(all);
-  pthread_mutex_unlock(&all->lock);
+  (void)pthread_mutex_unlock(&all->lock);
   return status;
 }
 
 tdm_status steps_finish(steps *all) {
   const tdm_status status = steps_wait(all);
-  pthread_mutex_destroy(&all->lock);
-  pthread_cond_destroy(&all->changed);
+  (void)pthread_mutex_destroy(&all->lock);
+  (void)pthread_cond_destroy(&all->changed);
   return status;
 }

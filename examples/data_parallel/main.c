@@ -10,7 +10,7 @@
 
 enum { INPUT_SIZE = 5, OUTPUT_SIZE = 2, ROWS = 100, BATCH = 30, LIST_BYTES = 512 };
 
-/* ---- Devices ---- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
 /* Returns one more than the highest index of a kind in list; 0: the kind is not there. */
 static int count_kind(const char *list, const char *kind) {
@@ -44,7 +44,7 @@ static void list_gpus(const tdm_context *context, char *list) {
   }
 }
 
-/* ---- The model ---- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 static const char *shape_text(const tdm_tensor *tensor, char *text) {
   const tdm_shape shape = tdm_tensor_shape(tensor);
@@ -83,7 +83,7 @@ static tdm_session *create_session(tdm_context *context, const char *devices, ch
   return session;
 }
 
-/* ---- The program ---- */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 static tdm_status run_batch(tdm_session *session, tdm_tensor *batch) {
   const tdm_feed feed = {"x", batch, false};
@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "--devices") == 0) {
     devices = argv[2];
   } else if (argc != 1) {
-    (void)fputs(usage, stderr);
+    fputs(usage, stderr);
     return 2;
   }
   char gpus[LIST_BYTES];

@@ -200,7 +200,7 @@ static void *write_stream(void *user) {
                      ? gpt_write(self->sequence, self->of->context, &wish, self->text)
                      : gpt_write_anew(self->of->session, self->of->context, &wish, self->text);
   if (self->status != TDM_OK)
-    snprintf(self->message, sizeof self->message, "%s", tdm_last_message());
+    (void)snprintf(self->message, sizeof self->message, "%s", tdm_last_message());
   return NULL;
 }
 
@@ -217,7 +217,7 @@ static tdm_status start_stream(const program *self, tdm_session *writing, int64_
 static tdm_status end_stream(const program *self, stream *ended, bool prints) {
   tdm_status status = TDM_OK;
   if (ended->started) {
-    pthread_join(ended->thread, NULL);
+    (void)pthread_join(ended->thread, NULL);
     status = ended->status == TDM_OK ? TDM_OK : tdm_fail(ended->status, "%s", ended->message);
   }
   const options *given = &self->given;

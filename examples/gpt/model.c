@@ -62,7 +62,7 @@ static tdm_value describe(const gpt *self, tdm_value characters, tdm_value posit
       tdm_embedding(graph, "positions", positions, sizes->window, sizes->width));
   for (int64_t i = 0; i < sizes->layers; i++) {
     char name[32];
-    snprintf(name, sizeof name, "block%lld", (long long)i);
+    (void)snprintf(name, sizeof name, "block%lld", (long long)i);
     if (accelerator && i == sizes->layers / 2) tdm_place(graph, accelerator);
     tdm_scope_push(graph, name);
     x = block(self, x);

@@ -18,8 +18,8 @@ static tdm_value look_up(tdm_graph *graph, const recommender_sizes *sizes, int64
   bag.mode = TDM_BAG_SUM;
   bag.sparse = true;
   char weight[NAME_TEXT], name[NAME_TEXT];
-  snprintf(name, sizeof name, "%lld", (long long)table);
-  snprintf(weight, sizeof weight, "%lld.weight", (long long)table);
+  (void)snprintf(name, sizeof name, "%lld", (long long)table);
+  (void)snprintf(weight, sizeof weight, "%lld.weight", (long long)table);
   tdm_parameter(graph, weight, TDM_FLOAT32, tdm_shape_of(2, sizes->rows, sizes->dim), &small);
   return tdm_embedding_bag(graph, name, ids, sizes->rows, sizes->dim, &bag);
 }

@@ -161,7 +161,7 @@ void http_answer_standing(http_connection *connection, int status, const char *t
 /* Sends the response to an invalid request; nothing more is read from this client. */
 static void refuse(http_connection *connection, int status) {
   char text[64];
-  snprintf(text, sizeof text, "%s\n", reason_of(status));
+  (void)snprintf(text, sizeof text, "%s\n", reason_of(status));
   connection->ends = true;
   http_answer(connection, status, PLAIN, status == 503 ? "Retry-After: 1\r\n" : "", text);
 }

@@ -222,7 +222,7 @@ static tdm_status read_words(load *self) {
   self->words = calloc(MOST_WORDS, sizeof *self->words);
   FILE *file = fopen(self->words_path, "r");
   if (!self->words || !file) {
-    if (file) fclose(file);
+    if (file) (void)fclose(file);
     return tdm_fail(TDM_IO, "%s cannot be read", self->words_path);
   }
   uint64_t seen = 0;
@@ -231,10 +231,10 @@ static tdm_status read_words(load *self) {
     line[strcspn(line, "\r\n")] = '\0';
     if (!is_plain(line)) continue;
     const uint64_t place = seen < MOST_WORDS ? seen : seen * 2654435761u % (seen + 1);
-    if (place < MOST_WORDS) snprintf(self->words[place].text, MOST_BYTES, "%.12s", line);
+    if (place < MOST_WORDS) (void)snprintf(self->words[place].text, MOST_BYTES, "%.12s", line);
     seen++;
   }
-  fclose(file);
+  (void)fclose(file);
   self->word_count = seen < MOST_WORDS ? (int64_t)seen : MOST_WORDS;
   if (seen == 0) return tdm_fail(TDM_IO, "%s has no word of plain letters", self->words_path);
   return TDM_OK;

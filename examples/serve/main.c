@@ -113,7 +113,7 @@ static void on_verdict(void *user, const verdict *said) {
   strcat(body, "\",\"language\":\"");
   add_json_text(body, sizeof body - 128, said->language);
   const size_t used = strlen(body);
-  snprintf(body + used, sizeof body - used, "\",\"probability\":%.4f}\n", said->probability);
+  (void)snprintf(body + used, sizeof body - used, "\",\"probability\":%.4f}\n", said->probability);
   http_answer(connection, HTTP_STATUS_OK, JSON, "", body);
 }
 
@@ -121,7 +121,7 @@ static void on_verdict(void *user, const verdict *said) {
 static void take_word(program *self, http_connection *connection, const http_request *request) {
   char word[HTTP_MAX_BODY + 1];
   const char *begin = request->body + strspn(request->body, " \t\r\n");
-  snprintf(word, sizeof word, "%s", begin);
+  (void)snprintf(word, sizeof word, "%s", begin);
   for (size_t end = strlen(word); end > 0 && strchr(" \t\r\n", word[end - 1]); end--)
     word[end - 1] = '\0';
   tdm_status status = strlen(request->body) == request->body_bytes

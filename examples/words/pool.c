@@ -30,7 +30,7 @@ void word_pool_release(word_pool *pool) {
   *pool = (word_pool){.count = 0};
 }
 
-/* ---- The set of words ----------------------------------------------------------------------- */
+/* ---- The set of words ------------------------------------------------------------------------ */
 
 /* FNV-1a. */
 static uint64_t hash_of(const char *text) {
@@ -84,7 +84,7 @@ static tdm_status add_word(word_pool *pool, const char *text, int32_t length, in
   return TDM_OK;
 }
 
-/* ---- One list ------------------------------------------------------------------------------- */
+/* ---- One list -------------------------------------------------------------------------------- */
 
 typedef struct list_text {
   const char *bytes;
@@ -174,7 +174,7 @@ static tdm_status read_file(const char *what, const char *path, char **out_bytes
     got = status == TDM_OK ? fread(*out_bytes + *out_size, 1, capacity - *out_size, file) : 0;
   }
   if (status == TDM_OK && ferror(file)) status = fail_file(what, path);
-  fclose(file);
+  (void)fclose(file);
   return status;
 }
 
@@ -195,7 +195,7 @@ static tdm_status take_text(word_pool *pool, const list_text *text, int32_t list
 
 tdm_status word_pool_read(word_pool *pool, const word_list *list, int32_t number) {
   char what[96];
-  snprintf(what, sizeof what, "word list %.80s", list->name);
+  (void)snprintf(what, sizeof what, "word list %.80s", list->name);
   char *bytes;
   size_t size;
   tdm_status status = read_file(what, list->path, &bytes, &size);

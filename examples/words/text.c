@@ -3,7 +3,7 @@
  */
 #include "examples/words/text.h"
 
-/* ---- Encodings ------------------------------------------------------------------------------ */
+/* ---- Encodings ------------------------------------------------------------------------------- */
 
 size_t utf8_decode(const char *bytes, size_t size, uint32_t *out_point) {
   if (size == 0) return 0;
@@ -67,7 +67,7 @@ size_t text_decode(encoding of, const char *bytes, size_t size, uint32_t *out_po
   return 1;
 }
 
-/* ---- Letters -------------------------------------------------------------------------------- */
+/* ---- Letters --------------------------------------------------------------------------------- */
 
 typedef struct point_range {
   uint32_t first;
@@ -81,9 +81,8 @@ static const point_range letters[] = {
 };
 
 bool point_is_letter(uint32_t point) {
-  for (size_t i = 0; i < sizeof letters / sizeof letters[0] && point >= letters[i].first; i++) {
+  for (size_t i = 0; i < sizeof letters / sizeof letters[0] && point >= letters[i].first; i++)
     if (point <= letters[i].last) return true;
-  }
   return false;
 }
 

@@ -39,7 +39,7 @@ static bool load_parameters(const zoo_run *self) {
 bool zoo_open(tdm_context *context, const zoo_model *model, const char *folder,
               const char *device_map, zoo_run *out_run) {
   char path[PATH_BYTES];
-  snprintf(path, sizeof path, "%s/zoo_%s.safetensors", folder, model->name);
+  (void)snprintf(path, sizeof path, "%s/zoo_%s.safetensors", folder, model->name);
   *out_run = (zoo_run){.golden = tdm_safetensors_load(context, path)};
   if (!out_run->golden) return false;
   out_run->graph = tdm_graph_create(context);

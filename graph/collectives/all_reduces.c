@@ -311,9 +311,8 @@ static tdm_sum **list_sums(const tdm_sums *sums, size_t *out_count) {
   for (size_t i = 0; i < sums->count; i++)
     if (sums->items[i].algorithm == TDM_COLLECTIVE_ALL_REDUCE)
       of[sums->items[i].node->index] = &sums->items[i];
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (of[node->index]) list[(*out_count)++] = of[node->index];
-  }
   return list;
 }
 

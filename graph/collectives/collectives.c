@@ -55,15 +55,13 @@ static tdm_status note_sum(tdm_sums *sums, tdm_ir_node *node) {
 
 static tdm_status find_sums(tdm_sums *sums) {
   size_t count = 0;
-  TDM_EACH_NODE(sums->graph, node) {
+  TDM_EACH_NODE(sums->graph, node)
     count += is_sum(node);
-  }
   sums->updates = tdm_first_of_role(sums->graph, TDM_ROLE_UPDATE);
   sums->items = tdm_region_take(sums->region, (count + 1) * sizeof *sums->items, "collectives");
   if (!sums->items) return TDM_OUT_OF_MEMORY;
-  TDM_EACH_NODE(sums->graph, node) {
+  TDM_EACH_NODE(sums->graph, node)
     if (is_sum(node)) TDM_TRY(note_sum(sums, node));
-  }
   return tdm_find_own_updates(sums);
 }
 

@@ -20,7 +20,7 @@ static bool has_queue(const tdm_graph *graph, int16_t from, int16_t to) {
                           tdm_context_device(graph->context, (size_t)to)) != NULL;
 }
 
-/* ---- Home ---- */
+/* ---- Home ------------------------------------------------------------------------------------ */
 
 /* Returns the time at home: all terms arrive over one link, one after the other. Terms that are
  * read in place cost no copy. */
@@ -50,7 +50,7 @@ double tdm_home_ns(const tdm_sums *sums) {
   return ns;
 }
 
-/* ---- Chains ---- */
+/* ---- Chains ---------------------------------------------------------------------------------- */
 
 /* Returns the time of hop i: from term i to the next, or home. */
 static double hop_ns(const tdm_graph *graph, const tdm_ir_node *node, uint32_t i, double bytes,
@@ -102,7 +102,7 @@ size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum) {
   return count;
 }
 
-/* ---- Rings and trees ---- */
+/* ---- Rings and trees ------------------------------------------------------------------------- */
 
 size_t tdm_terms_from_afar(const tdm_graph *graph, const tdm_sum *sum) {
   size_t count = 0;
@@ -165,7 +165,7 @@ bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {
   return elements < sum->count || 2 * tree_ns(graph, sum) < ring_ns(graph, sum);
 }
 
-/* ---- All sums ---- */
+/* ---- All sums -------------------------------------------------------------------------------- */
 
 double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective algorithm) {
   const tdm_graph *graph = sums->graph;

@@ -50,7 +50,7 @@ static inline const tdm_shape *tdm_sum_shape(const tdm_graph *graph, const tdm_s
   return &tdm_ir_value_at(graph, sum->value)->spec->shape;
 }
 
-/* ---- Costs of algorithms (costs.c) ---- */
+/* ---- Costs of algorithms (costs.c) ----------------------------------------------------------- */
 
 /* Predicts, by algorithm, how long the busiest link is busy with all late sums, and with the
  * parameters that are copied again. A sum that the algorithm cannot make is made at home. */
@@ -79,7 +79,7 @@ size_t tdm_terms_from_afar(const tdm_graph *graph, const tdm_sum *sum);
 /* Returns the number of pieces that a chain cuts the value into. */
 size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum);
 
-/* ---- Inserting sums ---- */
+/* ---- Inserting sums -------------------------------------------------------------------------- */
 
 /* Returns where a node of the sum is inserted on a device. */
 tdm_insertion tdm_sum_insertion(const tdm_sum *sum, tdm_ir_node *before, int16_t device);
@@ -116,7 +116,7 @@ tdm_status tdm_sum_by_all_reduces(const tdm_sums *sums) TDM_WARN_UNUSED;
 /* Makes all sums in rings or trees (rounds.c); nodes take turns by device. */
 tdm_status tdm_sum_in_rounds(const tdm_sums *sums) TDM_WARN_UNUSED;
 
-/* ---- Updates (own_updates.c) ---- */
+/* ---- Updates (own_updates.c) ----------------------------------------------------------------- */
 
 /* Finds for each sum whether every device can do all its updates itself. */
 tdm_status tdm_find_own_updates(const tdm_sums *sums) TDM_WARN_UNUSED;

@@ -41,7 +41,7 @@ static tdm_status check_values(const between *state, const char *side, const tdm
   return TDM_OK;
 }
 
-/* ---- Marks ---- */
+/* ---- Marks ----------------------------------------------------------------------------------- */
 
 static void mark_producers(between *state, const tdm_value *values, size_t count, uint8_t mark) {
   const tdm_graph *graph = state->graph;
@@ -67,7 +67,7 @@ static void mark_behind_inputs(between *state) {
   }
 }
 
-/* ---- What crosses the boundary ---- */
+/* ---- What crosses the boundary --------------------------------------------------------------- */
 
 /* Returns true if the value depends on one named input and another named input depends on it. */
 static bool lies_between_inputs(const between *state, uint32_t value) {

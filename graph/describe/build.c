@@ -336,7 +336,7 @@ tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
   return tdm_ir_value_at(graph, value.index)->spec->dtype;
 }
 
-/* ---- Nodes ---- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 /* Returns true if the operation has all that shape inference requires; otherwise false with an
  * error. */

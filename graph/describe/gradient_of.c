@@ -78,9 +78,8 @@ TDM_RECORDS(gradient_of,
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
 tdm_ir_node *tdm_first_asking(const tdm_graph *graph) {
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (tdm_asks_gradient(node)) return node;
-  }
   return NULL;
 }
 

@@ -17,7 +17,7 @@ static bool is_below(const char *path, const char *scope, size_t length) {
          (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
 }
 
-/* ---- Options ---- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static tdm_status read_devices(tdm_graph *graph, const char *list,
                                tdm_parallel_region *parallel_region) {
@@ -114,7 +114,7 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
   return read_scatter(graph, options, parallel_region);
 }
 
-/* ---- Nodes ---- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 /* The following functions take the region's nodes as `members`, one bool per node. */
 
@@ -181,7 +181,7 @@ static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region
   }
 }
 
-/* ---- Making them ---- */
+/* ---- Making them ----------------------------------------------------------------------------- */
 
 static tdm_status fail_nothing_below(const tdm_graph *graph, const char *scope, size_t length) {
   char given[64];

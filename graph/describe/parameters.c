@@ -179,7 +179,7 @@ tdm_value tdm_declare_state_of_each(tdm_graph *graph, const char *path, tdm_dtyp
   return state;
 }
 
-/* ---- Constants ---- */
+/* ---- Constants ------------------------------------------------------------------------------- */
 
 /* Copies the elements into the graph's region. Returns NULL if memory is exhausted. An empty
  * constant has one byte, so that no constant has NULL. */
@@ -227,7 +227,7 @@ tdm_value tdm_constant(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_
   return path ? add_constant(graph, path, &spec, data) : TDM_NO_VALUE;
 }
 
-/* ---- Layers, and ties ---- */
+/* ---- Layers, and ties ------------------------------------------------------------------------ */
 
 void tdm_tie(tdm_graph *graph, const char *name, const char *of) {
   if (!tdm_graph_describes(graph, name) || !tdm_graph_describes(graph, of)) return;

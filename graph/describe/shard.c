@@ -17,7 +17,7 @@ typedef struct shard_request {
   bool *tables; /* for each persistent value of the graph: true if it is selected */
 } shard_request;
 
-/* ---- Options ---- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static tdm_status check_weights(const shard_request *request) {
   const double *weights = request->options->weights;
@@ -42,7 +42,7 @@ static tdm_status read_devices(const tdm_graph *graph, shard_request *request) {
   return check_weights(request);
 }
 
-/* ---- Which tables ---- */
+/* ---- Which tables ---------------------------------------------------------------------------- */
 
 static bool is_below(const char *path, const char *scope, size_t length) {
   return length == 0 ||
@@ -81,7 +81,7 @@ static tdm_status find_tables(const tdm_graph *graph, const char *scopes, bool *
   return TDM_OK;
 }
 
-/* ---- Sharding one ---- */
+/* ---- Sharding one ---------------------------------------------------------------------------- */
 
 /* Declares the parameter for rows first <= row < first + rows of the table. Returns 0 if memory is
  * exhausted. */
@@ -130,7 +130,7 @@ tdm_status tdm_add_sharding(tdm_graph *graph, uint32_t table, size_t count, cons
   return TDM_OK;
 }
 
-/* ---- Sharing out ---- */
+/* ---- Sharing out ----------------------------------------------------------------------------- */
 
 static tdm_status shard_rows(tdm_graph *graph, const shard_request *request, uint32_t table) {
   const int64_t rows = tdm_ir_value_at(graph, table)->spec->shape.dims[0];

@@ -18,7 +18,7 @@
 
 #define NONE TDM_VIRTUAL_NONE
 
-/* ---- Finding ranks ---- */
+/* ---- Finding ranks --------------------------------------------------------------------------- */
 
 static const tdm_ir_node *node_of(const tdm_forecasting *state, size_t step) {
   return tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[step].node);
@@ -79,7 +79,7 @@ tdm_status tdm_alike_find(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* ---- Routes between ranks ---- */
+/* ---- Routes between ranks -------------------------------------------------------------------- */
 
 static uint32_t next_of(const tdm_alike *alike, uint32_t rank) {
   return rank + 1 == alike->ranks ? 0 : rank + 1;
@@ -141,7 +141,7 @@ double tdm_alike_vote_ns(const tdm_forecasting *state) {
   return tdm_all_reduce_sends(state->alike.ranks, 0).latencies * state->alike.latency_ns;
 }
 
-/* ---- Shared operations ---- */
+/* ---- Shared operations ----------------------------------------------------------------------- */
 
 /* A shared operation. When all ranks have reached it, `latest` is the task with which they end. */
 typedef struct exchange {
@@ -205,7 +205,7 @@ static tdm_status exchange_all(exchange *self) {
   return TDM_OK;
 }
 
-/* ---- Steps ---- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static tdm_status find_meeting(tdm_forecasting *state, size_t device, uint32_t *out_queue) {
   uint32_t *queue = &state->alike.buckets[device].meeting;

@@ -9,7 +9,7 @@
 #include "graph/passes/device_sums.h"
 #include "graph/run/session.h"
 
-/* ---- Names ---- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 const char *tdm_cost_class(const tdm_device *device, char *text) {
   const tdm_machine *machine = tdm_context_machine(device->context);
@@ -84,7 +84,7 @@ static void put_key(char *key, const char *class_name, const char *kernel) {
   (void)snprintf(key, TDM_COST_KEY, "%s\n%s", class_name, kernel);
 }
 
-/* ---- The table ---- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 tdm_costs *tdm_costs_create(tdm_context *context) {
   if (!context) {
@@ -148,7 +148,7 @@ tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *k
   return TDM_OK;
 }
 
-/* ---- Learning ---- */
+/* ---- Learning -------------------------------------------------------------------------------- */
 
 typedef struct learned {
   double sum_ns;  /* sum of the medians of equal steps */
@@ -244,13 +244,13 @@ static bool was_profiled(const tdm_plan *plan) {
 tdm_status tdm_costs_learn(tdm_costs *costs, tdm_session *session, bool crowded) {
   if (!costs || !session) return tdm_fail(TDM_INVALID_ARGUMENT, "no costs or no session");
   TDM_TRY(tdm_context_check(session->context));
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   tdm_status status;
   if (!plan || !was_profiled(plan))
     status = tdm_fail(TDM_INVALID_ARGUMENT, "the session's latest plan has no profiled run");
   else
     status = learn(costs, plan, crowded);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return status;
 }

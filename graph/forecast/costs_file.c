@@ -18,7 +18,7 @@ static const char format_name[] = "tandem costs";
 static const double most_ns = 1e15;
 static const size_t most_file_bytes = (size_t)1 << 28;
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void put_kernel(tdm_json_writer *json, const tdm_cost_entry *entry) {
   char device[TDM_COST_KEY];
@@ -60,7 +60,7 @@ tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) {
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s: costs", path);
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static tdm_status read_ns(const char *path, size_t index, json_t *object, const char *field,
                           double *ns) {

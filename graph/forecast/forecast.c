@@ -10,7 +10,7 @@
 
 #define NONE TDM_VIRTUAL_NONE
 
-/* ---- Allocation ---- */
+/* ---- Allocation ------------------------------------------------------------------------------ */
 
 static void *take(tdm_forecasting *state, size_t count, size_t bytes) {
   return tdm_region_take(&state->region, (count + 1) * bytes, "forecast");
@@ -80,7 +80,7 @@ static tdm_status prepare(tdm_forecasting *state) {
   return tdm_forecast_price(state);
 }
 
-/* ---- Simulating ---- */
+/* ---- Simulating ------------------------------------------------------------------------------ */
 
 static tdm_status simulate(tdm_forecasting *state) {
   const tdm_status prepared = prepare(state);
@@ -91,7 +91,7 @@ static tdm_status simulate(tdm_forecasting *state) {
   return tdm_virtual_run(&state->schedule);
 }
 
-/* ---- Results ---- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 /* The result and its lists in one block: queues and links follow the forecast. */
 typedef struct block {
@@ -155,7 +155,7 @@ void tdm_forecast_release(tdm_forecast *forecast) {
   tdm_release(&allocator, made, made->bytes);
 }
 
-/* ---- The call ---- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
                                 tdm_forecast **out_forecast) {
@@ -182,7 +182,7 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
   options = &read;
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
   TDM_TRY(tdm_context_check(session->context));
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   tdm_status status =
       plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
@@ -191,6 +191,6 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
   if (network) status = tdm_network_agree(network, status);
   if (status == TDM_OK) status = forecast_plan(plan, options, out_forecast);
   (void)tdm_network_intend(network, before);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return status;
 }

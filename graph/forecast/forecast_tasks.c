@@ -48,7 +48,7 @@ static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
   return !tdm_plan_is_usual(state->plan, node);
 }
 
-/* ---- Prices ---- */
+/* ---- Prices ---------------------------------------------------------------------------------- */
 
 /* Returns the description of the device's processor; NULL: it is not described. */
 static const tdm_machine_processor *processor_of(const tdm_forecasting *state,
@@ -105,7 +105,7 @@ tdm_status tdm_forecast_price(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* ---- Queues and links ---- */
+/* ---- Queues and links ------------------------------------------------------------------------ */
 
 /* Kernels of a host's cpu devices share a memory. */
 static uint32_t group_of(const tdm_forecasting *state, const tdm_queue *queue) {
@@ -212,7 +212,7 @@ static tdm_status find_links(tdm_forecasting *state, const tdm_ir_node *node, do
   return TDM_OK;
 }
 
-/* ---- Steps ---- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* Returns true if the step waits for other ranks before any of them continues. */
 static bool meets(const tdm_forecasting *state, const tdm_ir_node *node) {

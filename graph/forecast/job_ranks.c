@@ -26,7 +26,7 @@ static tdm_context *context_of(const tdm_forecasting *state) {
   return state->plan->graph.context;
 }
 
-/* ---- The ranks' steps and their times ---- */
+/* ---- The ranks' steps and their times -------------------------------------------------------- */
 
 tdm_status tdm_job_find(tdm_forecasting *state) {
   const tdm_plan *plan = state->plan;
@@ -94,7 +94,7 @@ uint32_t tdm_job_host(const tdm_forecasting *state, uint32_t rank) {
   return first;
 }
 
-/* ---- Messages ---- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /* Returns the rate of the link between the hosts of two ranks; INFINITY: no limit. */
 static double rate_between(const tdm_forecasting *state, uint32_t from, uint32_t to) {
@@ -232,7 +232,7 @@ static tdm_status find_sent(tdm_forecasting *state, uint32_t **out_sent) {
   return TDM_OK;
 }
 
-/* ---- Operations of all ranks ---- */
+/* ---- Operations of all ranks ----------------------------------------------------------------- */
 
 static double all_reduce_ns(const tdm_graph *graph, const tdm_ir_node *node, double bytes) {
   int16_t devices[TDM_MAX_PARTS];
@@ -262,9 +262,8 @@ static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, si
 /* In a job the network's queue always exists, so this checks whether anything is summed. */
 static bool has_all_reduces(const tdm_forecasting *state) {
   if (state->is_job) return true;
-  TDM_EACH_NODE(&state->plan->graph, node) {
+  TDM_EACH_NODE(&state->plan->graph, node)
     if (tdm_ir_is_all_reduce(node)) return true;
-  }
   return false;
 }
 

@@ -5,7 +5,7 @@
 #include "devices/kernels/elementwise/fused.h"
 #include "graph/forecast/costs.h"
 
-/* ---- Work ---- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 static bool says_work(const tdm_operation *operation) {
   return TDM_OPERATION_HAS(operation, work) && operation->work;
@@ -55,7 +55,7 @@ tdm_status tdm_work_of(const tdm_graph *graph, const tdm_ir_node *node, tdm_work
   return TDM_OK;
 }
 
-/* ---- Time ---- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 tdm_status tdm_roofline_ns(const tdm_machine_processor *processor, const tdm_graph *graph,
                            const tdm_ir_node *node, double *out_ns) {

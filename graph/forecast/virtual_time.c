@@ -41,7 +41,7 @@ static void *take(simulation *state, size_t count, size_t bytes) {
   return tdm_region_take(&state->region, (count + 1) * bytes, "virtual time");
 }
 
-/* ---- Before it starts ---- */
+/* ---- Before it starts ------------------------------------------------------------------------ */
 
 /* Merge sort of tasks by (queue, order, number): stable, and without a comparison function that
  * would need the schedule. */
@@ -137,7 +137,7 @@ static tdm_status prepare(simulation *state) {
   return TDM_OK;
 }
 
-/* ---- Begin and end of tasks ---- */
+/* ---- Begin and end of tasks ------------------------------------------------------------------ */
 
 static uint32_t group_of(const simulation *state, const tdm_virtual_task *task) {
   return task->copies ? NONE : state->schedule->queues[task->queue].group;
@@ -180,7 +180,7 @@ static void end_task(simulation *state, uint32_t index) {
   if (state->next_on_queue[index] != NONE) release(state, state->next_on_queue[index], index);
 }
 
-/* ---- Rates and events ---- */
+/* ---- Rates and events ------------------------------------------------------------------------ */
 
 static bool is_flowing(const simulation *state, uint32_t index) {
   return state->schedule->tasks[index].copies && state->due_ns[index] <= state->now_ns;
@@ -252,7 +252,7 @@ static void advance(simulation *state) {
   state->running_count = kept;
 }
 
-/* ---- The critical chain ---- */
+/* ---- The critical chain ---------------------------------------------------------------------- */
 
 /* Follows the chain of causes from the task that ended last. Each task accounts for the time from
  * its begin to its end. */

@@ -76,9 +76,8 @@ static void move_behind(tdm_graph *graph) {
 }
 
 static const tdm_ir_node *first_left(const tdm_walk *walk) {
-  TDM_EACH_NODE(walk->rule.graph, node) {
+  TDM_EACH_NODE(walk->rule.graph, node)
     if (asks(walk, node)) return node;
-  }
   return NULL;
 }
 

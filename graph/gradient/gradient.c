@@ -13,7 +13,7 @@
 #include "graph/ir/rewriter.h"
 #include "graph/passes/device_sums.h"
 
-/* ---- What records say ---- */
+/* ---- What records say ------------------------------------------------------------------------ */
 
 /* Calls the operation's rule, or applies what its record states instead. */
 static tdm_status apply(tdm_gradient *gradient, const tdm_operation *operation) {
@@ -30,7 +30,7 @@ static tdm_status apply(tdm_gradient *gradient, const tdm_operation *operation) 
   return tdm_graph_status(gradient->graph);
 }
 
-/* ---- The walk ---- */
+/* ---- The walk -------------------------------------------------------------------------------- */
 
 /* Marks the parameters whose group has an optimizer as trained. */
 static void mark_parameters(tdm_walk *walk, const tdm_update_groups *groups) {
@@ -150,7 +150,7 @@ static tdm_status check_loss(tdm_graph *graph, uint32_t loss) {
   return tdm_graph_status(graph);
 }
 
-/* ---- Alike ranks ---- */
+/* ---- Alike ranks ----------------------------------------------------------------------------- */
 
 /* Combines the values of all ranks, of which this rank has its own. Returns 0 with the graph's
  * error. */
@@ -182,7 +182,7 @@ static tdm_status share_gradient(tdm_walk *walk, const char *name, tdm_adjoint *
   return tdm_graph_status(graph);
 }
 
-/* ---- Leaves ---- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 /* Sums the gradient of a fed or persistent value at the first node that reads it, because no more
  * contributions follow. */
@@ -255,7 +255,7 @@ static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
   return tdm_end_asked(walk);
 }
 
-/* ---- All of them ---- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static void end(tdm_walk *walk) {
   tdm_graph *graph = walk->rule.graph;

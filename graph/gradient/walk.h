@@ -54,7 +54,7 @@ tdm_status tdm_sum_adjoints(tdm_walk *walk, uint32_t value, const char *name,
 uint32_t tdm_spread_adjoint(tdm_walk *walk, uint32_t value, const char *name,
                             const tdm_adjoint *adjoint);
 
-/* ---- What nodes ask for (asked.c) ---- */
+/* ---- What nodes ask for (asked.c) ------------------------------------------------------------ */
 
 /* Marks values whose gradient, of this loss, a node requests, as asked and wanted. Finds the node
  * before which the walk inserts. */

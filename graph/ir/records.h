@@ -5,7 +5,7 @@
 
 #include "tandem/graph/graph.h"
 
-/* ---- Lists ---- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 /* An operation of the library with notes for tests (layers/records.h). */
 typedef struct tdm_record {
@@ -23,7 +23,7 @@ typedef struct tdm_record {
   extern const tdm_record tdm_##family##_records[];                                                \
   const tdm_record tdm_##family##_records[] = {__VA_ARGS__, {.operation = NULL}}
 
-/* ---- Tables in shards ---- */
+/* ---- Tables in shards ------------------------------------------------------------------------ */
 
 /* The operations that replace a node that reads a sharded table (input 0) by ids (input 1, n of
  * them). Its attributes begin like tdm_embedding_attributes. */
@@ -37,7 +37,7 @@ typedef struct tdm_look_up {
   bool skips_padding; /* never reads the row of the padding, whose place is after all rows */
 } tdm_look_up;
 
-/* ---- Work ---- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 /* Each operand is read or written once, and no products are summed. */
 void tdm_work_streams(const tdm_infer *node, tdm_work *work);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- The order ---- */
+/* ---- The order ------------------------------------------------------------------------------- */
 
 static void link_node(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *before) {
   tdm_node_order *order = &graph->order;
@@ -73,7 +73,7 @@ void tdm_move_updates_behind(tdm_graph *graph) {
   }
 }
 
-/* ---- What nodes read ---- */
+/* ---- What nodes read ------------------------------------------------------------------------- */
 
 void tdm_set_input(tdm_graph *graph, tdm_ir_node *node, uint32_t k, uint32_t value) {
   uint32_t *input = (uint32_t *)&node->inputs[k];
@@ -112,7 +112,7 @@ void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count) {
   }
 }
 
-/* ---- Outputs ---- */
+/* ---- Outputs --------------------------------------------------------------------------------- */
 
 static void settle_view(tdm_graph *graph, const tdm_ir_node *node) {
   const tdm_ir_value *source = tdm_ir_value_at(graph, node->inputs[0]);
@@ -142,7 +142,7 @@ void tdm_settle_outputs(tdm_graph *graph, const tdm_ir_node *node) {
   }
 }
 
-/* ---- Inserting ---- */
+/* ---- Inserting ------------------------------------------------------------------------------- */
 
 static uint32_t *copy_inputs(tdm_graph *graph, const uint32_t *inputs, size_t count) {
   uint32_t *copy = tdm_region_take(&graph->region, count * sizeof *copy, "graph");
@@ -221,7 +221,7 @@ void tdm_take_insertion_back(tdm_graph *graph) {
   graph->lent = NULL;
 }
 
-/* ---- Asking ---- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 const char *tdm_value_name(const tdm_graph *graph, uint32_t value) {
   const tdm_ir_node *producer = tdm_producer(graph, value);

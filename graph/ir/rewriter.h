@@ -64,9 +64,8 @@ void tdm_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 
 /* Returns the first node of that role in order, or NULL. */
 static inline tdm_ir_node *tdm_first_of_role(const tdm_graph *graph, tdm_node_role role) {
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (node->role == role) return node;
-  }
   return NULL;
 }
 /* Returns the node that produces a value, or NULL. */

@@ -4,7 +4,7 @@
 
 #include "graph/passes/passes.h"
 
-/* ---- The name ---- */
+/* ---- The name -------------------------------------------------------------------------------- */
 
 /* Marks the values that target depends on. */
 static void mark_needed(const tdm_graph *graph, uint32_t target, bool *needed) {
@@ -102,7 +102,7 @@ tdm_status tdm_find_batch(const tdm_graph *source, const char *name, const uint3
   return check_name(source, tdm_dim_text(*out_batch, text), *out_batch);
 }
 
-/* ---- The check ---- */
+/* ---- The check ------------------------------------------------------------------------------- */
 
 enum { CHECKED_ROWS = 4, CHECKED_SIZE = 3 };
 

@@ -12,7 +12,7 @@
 
 enum { SUM_OPERANDS = 16 }; /* terms per node of a sum */
 
-/* ---- Asking ---- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 tdm_graph *tdm_chunked_graph(tdm_chunked *chunked) {
   return chunked ? chunked->graph : NULL;
@@ -116,7 +116,7 @@ tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i
   return tdm_ir_handle(chunked->graph, tdm_chunked_versions(chunked, value)[i]);
 }
 
-/* ---- A node a part ---- */
+/* ---- A node a part --------------------------------------------------------------------------- */
 
 /* Writes how often the rows repeat. Fails unless it is the same number in the parts of all inputs
  * that are split. */
@@ -312,7 +312,7 @@ tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
   return tdm_chunked_each(chunked, NULL);
 }
 
-/* ---- What is torn ---- */
+/* ---- What is torn ---------------------------------------------------------------------------- */
 
 struct tdm_tear {
   tdm_tear *before;
@@ -410,7 +410,7 @@ tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const td
   return status;
 }
 
-/* ---- Saying ---- */
+/* ---- Saying ---------------------------------------------------------------------------------- */
 
 void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut) {
   const uint32_t value = output_of(chunked, output);

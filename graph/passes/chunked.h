@@ -72,7 +72,7 @@ bool tdm_chunked_joins(const tdm_chunked *chunked, const tdm_ir_node *node);
 /* Marks the value as computed once, from values of all parts. */
 void tdm_chunked_join(tdm_chunked *chunked, uint32_t value, uint32_t by);
 
-/* ---- Regions within a parallel region (inner_regions.c) ---- */
+/* ---- Regions within a parallel region (inner_regions.c) -------------------------------------- */
 
 /* Creates the regions inside `region` again for each replica, as in chunked->parallel_regions. */
 tdm_status tdm_instantiate_inner(tdm_chunked *chunked, uint16_t region) TDM_WARN_UNUSED;

@@ -99,20 +99,17 @@ static void join_all(join_state *state, uint64_t *offsets) {
         true;
   note_uses(state);
   size_t place = 0;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     join(state, node, place++);
-  }
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     settle_parts(state, node, offsets);
-  }
   for (uint32_t v = 1; v < graph->values.count; v++)
     settle_value(state, v, offsets);
 }
 
 static bool has_concat(const tdm_graph *graph) {
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (node->operation == &tdm_operation_concat) return true;
-  }
   return false;
 }
 

@@ -29,7 +29,7 @@ typedef struct parallel_state {
   uint32_t rows_value; /* value with that number of rows */
 } parallel_state;
 
-/* ---- Chunks ---- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 /* Selects the devices that get rows; the first one if there are none. */
 static void share_out(parallel_state *state) {
@@ -49,7 +49,7 @@ static void share_out(parallel_state *state) {
   chunked->count = 1;
 }
 
-/* ---- What is inside, and what enters ---- */
+/* ---- What is inside, and what enters --------------------------------------------------------- */
 
 /* Returns the side of an original node. A node that was created later counts as before the
  * region. */
@@ -161,7 +161,7 @@ static tdm_status count_rows_of(parallel_state *state, uint32_t value) {
   return dimension == TDM_BROADCAST ? TDM_OK : note_rows(state, value, dimension);
 }
 
-/* ---- Rewriting ---- */
+/* ---- Rewriting ------------------------------------------------------------------------------- */
 
 /* Returns where values of all replicas are computed. */
 static tdm_insertion insertion_for(const parallel_state *state, const char *name) {
@@ -207,7 +207,7 @@ static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t
   like->later_replica |= r > 0;
 }
 
-/* ---- Nodes ---- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 /* Computes a node that depends only on values of all replicas, once and on the device of the
  * results. */
@@ -275,7 +275,7 @@ static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* ---- What leaves ---- */
+/* ---- What leaves ----------------------------------------------------------------------------- */
 
 /* Replaces a value of the region by its value outside, which is created for the first consumer. */
 static tdm_status gather(parallel_state *state, uint32_t *value) {
@@ -318,16 +318,15 @@ static tdm_status gather_node(parallel_state *state, tdm_ir_node *node) {
 
 static tdm_status gather_all(parallel_state *state) {
   tdm_graph *graph = state->graph;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (side_of(state, node) == TDM_SIDE_AFTER) TDM_TRY(gather_node(state, node));
-  }
   for (size_t i = 0; i < graph->planned->deliveries.count; i++)
     TDM_TRY(gather(state, &graph->planned->deliveries.items[i].value));
   tdm_rename_entering(&state->chunked, state->gathered);
   return TDM_OK;
 }
 
-/* ---- The region ---- */
+/* ---- The region ------------------------------------------------------------------------------ */
 
 /* Keeps a node that lies between the replicas' nodes, after its inputs. */
 static tdm_status rewrite_between(parallel_state *state, tdm_ir_node *node) {
@@ -365,9 +364,8 @@ static void move_after(parallel_state *state) {
 }
 
 static void remove_inside(parallel_state *state) {
-  TDM_EACH_NODE(state->graph, node) {
+  TDM_EACH_NODE(state->graph, node)
     if (side_of(state, node) == TDM_SIDE_INSIDE) tdm_remove_node(state->graph, node);
-  }
 }
 
 static tdm_status rewrite(parallel_state *state) {
@@ -398,7 +396,7 @@ static void pass_through(parallel_state *state, int16_t device, uint16_t replica
       graph->parallel_regions.items[w].parent = state->parallel_region.parent;
 }
 
-/* ---- The pass ---- */
+/* ---- The pass -------------------------------------------------------------------------------- */
 
 static tdm_status replace_with(parallel_state *state) {
   TDM_TRY(find_sides(state));

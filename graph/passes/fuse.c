@@ -42,9 +42,8 @@ static bool may_be_member(const tdm_fusing *state, const tdm_ir_node *node) {
 
 static size_t count_candidates(const tdm_fusing *state) {
   size_t count = 0;
-  TDM_EACH_NODE(state->graph, node) {
+  TDM_EACH_NODE(state->graph, node)
     count += may_be_member(state, node);
-  }
   return count;
 }
 

@@ -92,7 +92,7 @@ const tdm_operation tdm_operation_put_rows =
 const tdm_operation tdm_operation_add_rows = INTRINSIC(
     TDM_OP_ADD_ROWS, 3, 3, 1, infer_put_rows, tdm_work_updates_rows, GIVEN, .overwrites = {1});
 
-/* ---- Kept between runs ---- */
+/* ---- Kept between runs ----------------------------------------------------------------------- */
 
 /* Fails unless value has that dtype and its shape agrees. */
 static tdm_status expect_kept(const tdm_spec *value, const tdm_spec *wanted, const char *what) {
@@ -147,7 +147,7 @@ const tdm_operation tdm_operation_fused =
     INTRINSIC(TDM_OP_FUSED, 1, TDM_FUSED_INPUTS, 1, infer_same, tdm_work_streams, GIVEN,
               .attribute_bytes = sizeof(tdm_fused_attributes), .takes_list = true);
 
-/* ---- Observing ---- */
+/* ---- Observing ------------------------------------------------------------------------------- */
 
 static tdm_status append_observe_gradient(tdm_gradient *gradient) {
   tdm_gradient_set(gradient, 0, tdm_gradient_of_output(gradient, 0));
@@ -162,7 +162,7 @@ tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
   return tdm_append(graph, &tdm_operation_observe, name, NULL, &value, 1, NULL);
 }
 
-/* ---- The list ---- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 #define OF_SEVERAL_DEVICES "passes append it where there are several devices or micro-batches"
 

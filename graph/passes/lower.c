@@ -368,9 +368,8 @@ static tdm_status lower_targets(const lowering_state *state) {
 
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
-  TDM_EACH_NODE(state->source, node) {
+  TDM_EACH_NODE(state->source, node)
     state->differentiates |= tdm_asks_gradient(node) && state->map[node->first_output] == NEEDED;
-  }
   TDM_TRY(reserve_room(state));
   TDM_TRY(lower_inputs(state));
   TDM_TRY(lower_persistents(state));

@@ -15,7 +15,7 @@
 #include "graph/describe/gradient_of.h"
 #include "graph/passes/parts.h"
 
-/* ---- Cutting, and putting together ---- */
+/* ---- Cutting, and putting together ----------------------------------------------------------- */
 
 static tdm_parts_attributes attributes_for(const tdm_chunked *chunked, int dimension) {
   tdm_parts_attributes attributes;
@@ -71,7 +71,7 @@ static tdm_status deliver(tdm_chunked *chunked, tdm_graph_delivery *delivery) {
   return TDM_OK;
 }
 
-/* ---- Nodes ---- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static void settle_micro(const tdm_chunked *chunked, tdm_ir_node *like, size_t i) {
   (void)chunked;
@@ -172,7 +172,7 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
   return status;
 }
 
-/* ---- Parallel regions ---- */
+/* ---- Parallel regions ------------------------------------------------------------------------ */
 
 /* Creates parallel regions for each micro-batch except the first. */
 static tdm_status instantiate_regions(tdm_chunked *chunked) {
@@ -220,7 +220,7 @@ static tdm_status settle_regions(tdm_chunked *chunked) {
   return TDM_OK;
 }
 
-/* ---- The pass ---- */
+/* ---- The pass -------------------------------------------------------------------------------- */
 
 static int batch_dimension(const tdm_graph *source, const tdm_graph *graph, uint32_t value,
                            tdm_dim batch) {
@@ -242,9 +242,8 @@ static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim
     const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);
     if (dimension >= 0) TDM_TRY(split_input(chunked, graph->inputs.items[i], dimension, first));
   }
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (node->index < node_count) TDM_TRY(rewrite_node(chunked, node));
-  }
   return settle_regions(chunked);
 }
 

@@ -137,9 +137,8 @@ static tdm_status order(ordering *state) {
     if (node == updates) break;
     if (node->role != TDM_ROLE_REFRESH) find_needs(graph, node, state->places);
   }
-  TDM_EACH_NODE_BACKWARD_FROM(updates ? updates->previous : graph->order.last, node) {
-    if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, state->places);
-  }
+  TDM_EACH_NODE_BACKWARD_FROM(updates ? updates->previous : graph->order.last, node)
+  if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, state->places);
   while (!find_turns(state)) /* ends, because no all-reduce depends on itself */
     continue;
   return tdm_sort_nodes(graph, updates, state->turns, state->turn_count);

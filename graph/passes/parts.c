@@ -113,7 +113,7 @@ static tdm_status infer_concat(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* ---- Gradients ---- */
+/* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* Returns the adjoint of an output, or zeros if it has none. */
 static tdm_value adjoint_or_zeros(tdm_gradient *gradient, size_t index) {
@@ -309,7 +309,7 @@ TDM_RECORDS(parts, {.operation = &tdm_operation_split, .functions = "tdm_split t
             {.operation = &tdm_operation_concat, .functions = "tdm_concat"},
             {.operation = &view_operation});
 
-/* ---- Appending ---- */
+/* ---- Appending ------------------------------------------------------------------------------- */
 
 const tdm_operation *tdm_split_operation(const tdm_shape *whole, int64_t dimension) {
   for (int64_t d = 0; d < dimension && d < whole->rank; d++)
@@ -372,7 +372,7 @@ uint32_t tdm_insert_joined(tdm_graph *graph, const tdm_insertion *at, const tdm_
   return tdm_insert_view(graph, at, joined, whole);
 }
 
-/* ---- Public ---- */
+/* ---- Public ---------------------------------------------------------------------------------- */
 
 static bool check_count(tdm_graph *graph, const char *name, size_t count) {
   if (count >= 1 && count <= TDM_MAX_PARTS) return true;

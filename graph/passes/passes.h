@@ -46,7 +46,7 @@
 #define TDM_DECLARE_NOTHING(name, applies)
 TDM_PIPELINE(TDM_DECLARE_GRAPH_PASS, TDM_DECLARE_NOTHING)
 
-/* ---- lower ---- */
+/* ---- lower ----------------------------------------------------------------------------------- */
 
 /* Properties of one input of the user's graph. */
 typedef struct tdm_feed_spec {
@@ -76,7 +76,7 @@ bool tdm_is_asked_for(const tdm_graph *source, uint32_t parameter);
  * fit. */
 tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph) TDM_WARN_UNUSED;
 
-/* ---- micro_batch ---- */
+/* ---- micro_batch ----------------------------------------------------------------------------- */
 
 typedef struct tdm_micro_batching {
   const tdm_graph *source; /* graph whose inputs name their dimensions */
@@ -103,7 +103,7 @@ tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batc
  * topological. */
 tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
 
-/* ---- data_parallel ---- */
+/* ---- data_parallel --------------------------------------------------------------------------- */
 
 /* Gives parameters of the region homes on its devices, if the region requests it. The graph has no
  * devices yet. */
@@ -114,7 +114,7 @@ tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
  * numbers of rows, naming both. */
 tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized) TDM_WARN_UNUSED;
 
-/* ---- place ---- */
+/* ---- place ----------------------------------------------------------------------------------- */
 
 typedef struct tdm_map_rule {
   const char *pattern; /* a node's path, its prefix that ends before '/', or with ? and * */
@@ -154,13 +154,13 @@ tdm_status tdm_find_kernel(const tdm_graph *graph, const tdm_ir_node *node,
 /* Fails as tdm_find_kernel does for the first node without a kernel. */
 tdm_status tdm_check_kernels(const tdm_graph *graph) TDM_WARN_UNUSED;
 
-/* ---- sink_gather ---- */
+/* ---- sink_gather ----------------------------------------------------------------------------- */
 
 /* Applies an operation on rows of a small table to the table first, if the rows have no other
  * consumer. The graph must be placed, with sizes for all dimensions. */
 tdm_status tdm_pass_sink_gather(tdm_graph *graph) TDM_WARN_UNUSED;
 
-/* ---- common_subexpressions ---- */
+/* ---- common_subexpressions ------------------------------------------------------------------- */
 
 /* The savings of the pass. */
 typedef struct tdm_common_savings {
@@ -173,14 +173,14 @@ typedef struct tdm_common_savings {
 tdm_status tdm_pass_common_subexpressions(tdm_graph *graph,
                                           tdm_common_savings *out_savings) TDM_WARN_UNUSED;
 
-/* ---- row_refresh ---- */
+/* ---- row_refresh ----------------------------------------------------------------------------- */
 
 /* Inserts copies of single rows for nodes that read a table away from its home. They replace the
  * copy of the whole table in runs in which the outdated rows are known. windows has the entries of
  * one log per persistent value; 0: no log. */
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
 
-/* ---- layout, transfer ---- */
+/* ---- layout, transfer ------------------------------------------------------------------------ */
 
 /* Finds and prepares kernels, selects formats, inserts reorders. Values sent between devices and
  * deliveries are dense. */
@@ -203,19 +203,19 @@ tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective) TDM_WA
 tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t wanted, int rank,
                                int16_t *out_device) TDM_WARN_UNUSED;
 
-/* ---- own_feeds ---- */
+/* ---- own_feeds ------------------------------------------------------------------------------- */
 
 /* Makes each device read inputs from its own rank, so that no input is sent between the ranks of a
  * job. All ranks are fed the same. The graph must be placed and not have transfers. */
 tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
-/* ---- fuse ---- */
+/* ---- fuse ------------------------------------------------------------------------------------ */
 
 /* Replaces elementwise nodes that read one another by one node. Values that other nodes read get
  * new indices, and so do their deliveries. */
 tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
-/* ---- concat_in_place ---- */
+/* ---- concat_in_place ------------------------------------------------------------------------- */
 
 /* Returns true if the node reads its input k in the memory of another device. Only a sum does, for
  * a term that it reads once, between devices that both compute in the host's memory: the term is
@@ -226,7 +226,7 @@ bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_
  * place. */
 bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader);
 
-/* ---- steps ---- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 typedef struct tdm_step_source {
   uint32_t node;

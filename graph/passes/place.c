@@ -217,8 +217,7 @@ tdm_status tdm_find_kernel(const tdm_graph *graph, const tdm_ir_node *node,
 
 tdm_status tdm_check_kernels(const tdm_graph *graph) {
   const tdm_kernel *kernel;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     if (tdm_ir_has_kernel(node)) TDM_TRY(tdm_find_kernel(graph, node, &kernel));
-  }
   return TDM_OK;
 }

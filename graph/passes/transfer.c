@@ -420,9 +420,8 @@ static tdm_status deliver(transfer_state *state) {
 static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first) {
   state->before = first;
   TDM_TRY(deliver(state));
-  TDM_EACH_NODE_FROM(first, node) {
+  TDM_EACH_NODE_FROM(first, node)
     TDM_TRY(read_copies(state, node));
-  }
   return TDM_OK;
 }
 

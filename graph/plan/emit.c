@@ -417,7 +417,7 @@ static tdm_status emit_step(emit_state *state, size_t index) {
   return emit_execute(state, node, source, command);
 }
 
-/* ---- The ranks' vote ---- */
+/* ---- The ranks' vote ------------------------------------------------------------------------- */
 
 /* Ends the main phase with a vote, if the plan has updates or if devices exchange bytes directly,
  * because these carry no notice of failures. After all programs of this rank have finished, the

@@ -62,9 +62,8 @@ static tdm_status run_observe(tdm_plan *plan, const tdm_plan_request *request) {
   (void)request;
   tdm_graph *graph = &plan->graph;
   size_t count = 0;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     count += node->operation == &tdm_operation_observe;
-  }
   plan->observed = tdm_region_take(&plan->region, (count + 1) * sizeof(uint32_t), "plan");
   if (!plan->observed) return TDM_OUT_OF_MEMORY;
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->planned->deliveries, count));
@@ -216,9 +215,8 @@ static tdm_status run_memory(tdm_plan *plan, const tdm_plan_request *request) {
 
 /* Returns true if the graph has all-reduces, over devices of this rank or over ranks. */
 static bool has_all_reduces(const tdm_plan *plan) {
-  TDM_EACH_NODE(&plan->graph, node) {
+  TDM_EACH_NODE(&plan->graph, node)
     if (tdm_ir_is_all_reduce(node)) return true;
-  }
   return false;
 }
 

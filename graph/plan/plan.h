@@ -192,7 +192,7 @@ static inline uint64_t tdm_plan_logged_rows(const tdm_plan *plan, const tdm_grap
 /* Finds or creates the plan's entries, logs and derived copies in the store (plan_bind.c). */
 tdm_status tdm_plan_bind(tdm_plan *plan, const tdm_plan_request *request) TDM_WARN_UNUSED;
 
-/* ---- In a job of several ranks ---- */
+/* ---- In a job of several ranks --------------------------------------------------------------- */
 
 /* Sets plan->digest; the graph must have been through its passes (plan_agree.c). */
 tdm_status tdm_plan_digest(tdm_plan *plan, const tdm_plan_request *request) TDM_WARN_UNUSED;
@@ -210,7 +210,7 @@ tdm_status tdm_plan_verify_buckets(const tdm_plan *plan) TDM_WARN_UNUSED;
 /* Verifies that the programs of all ranks match (verify_ranks.h). */
 tdm_status tdm_plan_verify_ranks(const tdm_plan *plan) TDM_WARN_UNUSED;
 
-/* ---- Its transfers (plan_transfers.c) ---- */
+/* ---- Its transfers (plan_transfers.c) -------------------------------------------------------- */
 
 /* The host memory that a transfer node reads or writes. */
 typedef enum tdm_host_memory {

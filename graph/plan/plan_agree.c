@@ -192,9 +192,8 @@ static void write_line(const tdm_plan *plan, uint64_t line, char *text) {
   const bool last = line + 1 == line_count(plan);
   (void)snprintf(text, LINE_TEXT, "%s", last ? "an end of its plan" : "nothing");
   uint64_t at = 1;
-  TDM_EACH_NODE(&plan->graph, node) {
+  TDM_EACH_NODE(&plan->graph, node)
     if (at++ == line) write_node(&plan->graph, node, text);
-  }
 }
 
 static tdm_status tell_difference(comparison *with) {

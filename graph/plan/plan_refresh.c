@@ -130,7 +130,7 @@ bool tdm_plan_has_logs(const tdm_plan *plan) {
   return true;
 }
 
-/* ---- Refreshes of a run ---- */
+/* ---- Refreshes of a run ---------------------------------------------------------------------- */
 
 static uint32_t source_of(const tdm_plan *plan, size_t derived) {
   const tdm_graph *graph = &plan->graph;

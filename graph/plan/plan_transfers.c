@@ -11,7 +11,7 @@ static const tdm_ir_value *source_of(const tdm_plan *plan, const tdm_ir_node *no
   return tdm_ir_value_at(&plan->graph, node->inputs[0]);
 }
 
-/* ---- Counting ---- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 static void count_one(tdm_traffic *traffic, tdm_node_role role, uint64_t bytes) {
   if (role == TDM_ROLE_TRANSFER) {
@@ -54,7 +54,7 @@ void tdm_plan_count_transfers(tdm_plan *plan) {
   }
 }
 
-/* ---- Host memory ---- */
+/* ---- Host memory ----------------------------------------------------------------------------- */
 
 /* Returns the host memory that a transfer uses. Computed and delivered values are in the plan's own
  * memory, fed and persistent ones in memory that others allocated. */
@@ -88,7 +88,7 @@ tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
   return TDM_OK;
 }
 
-/* ---- Touching ---- */
+/* ---- Touching -------------------------------------------------------------------------------- */
 
 /* Returns true if the device uses the memory of this rank's host. Memory of other ranks is in their
  * caches. */
@@ -155,7 +155,7 @@ tdm_status tdm_plan_count_touched(tdm_plan *plan) {
   return TDM_OK;
 }
 
-/* ---- Predicting ---- */
+/* ---- Predicting ------------------------------------------------------------------------------ */
 
 void tdm_plan_link(const tdm_plan *plan, const tdm_ir_node *node, tdm_link_estimate *out_link) {
   const tdm_device *to = device_of(plan, node->device);

@@ -37,7 +37,7 @@ typedef struct summary {
   bool measured;
 } summary;
 
-/* ---- Rows ---- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static row *find_row(const summary *it, const char *path) {
   return tdm_map_get(&it->paths, path);
@@ -71,7 +71,7 @@ static tdm_status make_rows(summary *it) {
   return TDM_OK;
 }
 
-/* ---- Data from the plan ---- */
+/* ---- Data from the plan ---------------------------------------------------------------------- */
 
 /* Returns the last row whose path equals the piece of a name, up to `end`, or is followed in it by
  * ".part"s. */
@@ -151,9 +151,8 @@ static void follow_readers(summary *it) {
 
 static void read_plan(summary *it) {
   const tdm_graph *graph = &it->plan->graph;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     add_node(it, node);
-  }
   for (size_t s = 0; s < it->plan->lowered.schedule.step_count; s++)
     add_time(it, s);
   follow_readers(it);
@@ -161,7 +160,7 @@ static void read_plan(summary *it) {
     it->state_bytes += tdm_ir_value_at(graph, graph->persistents.items[i].value)->bytes;
 }
 
-/* ---- Text ---- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void put_time(char *text, double ns) {
   if (ns < 0)

@@ -101,7 +101,7 @@ static inline uint64_t tdm_timeline_busy_ns(const tdm_timeline_event *event) {
   return event->end_ns - event->begin_ns - event->core_wait_ns;
 }
 
-/* ---- The critical path (timeline_path.c) ---- */
+/* ---- The critical path (timeline_path.c) ----------------------------------------------------- */
 
 /* The path from the first event to the one that ends last. The predecessor of an event is the
  * latest to end among the events that it depends on, waits for, or follows on its row. If its run
@@ -117,7 +117,7 @@ typedef struct tdm_timeline_path {
 tdm_status tdm_timeline_find_path(tdm_timeline *timeline,
                                   tdm_timeline_path *out_path) TDM_WARN_UNUSED;
 
-/* ---- The summary (timeline_summary.c) ---- */
+/* ---- The summary (timeline_summary.c) -------------------------------------------------------- */
 
 /* Times in ns, between the first begin of an event and the last end. */
 typedef struct tdm_timeline_summary {
@@ -142,7 +142,7 @@ typedef struct tdm_timeline_summary {
 tdm_status tdm_timeline_summarize(tdm_timeline *timeline,
                                   tdm_timeline_summary *out_summary) TDM_WARN_UNUSED;
 
-/* ---- Printing ---- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 tdm_status tdm_timeline_text(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
 /* The events of one command, or of one link. */

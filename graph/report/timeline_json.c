@@ -50,7 +50,7 @@ static void end_object(json_writer *writer) {
   tdm_json_close(&writer->json, '}');
 }
 
-/* ---- Names of processes and threads ---- */
+/* ---- Names of processes and threads ---------------------------------------------------------- */
 
 static void write_metadata(json_writer *writer, const char *what, uint32_t process, uint32_t thread,
                            const char *key, const char *text) {
@@ -86,7 +86,7 @@ static void write_rows(json_writer *writer) {
   }
 }
 
-/* ---- Runs ---- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static void write_run(json_writer *writer, const tdm_timeline_run *run) {
   const uint64_t begin_ns = run->launched_ns ? run->launched_ns : run->ended_ns;
@@ -104,7 +104,7 @@ static void write_run(json_writer *writer, const tdm_timeline_run *run) {
   end_object(writer);
 }
 
-/* ---- Commands ---- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 static void put_names(json_writer *writer, const char *key, const tdm_timeline_event *event,
                       const uint32_t *nodes, uint32_t count) {
@@ -204,7 +204,7 @@ static void write_command(json_writer *writer, const tdm_timeline_event *event) 
   }
 }
 
-/* ---- The file ---- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static uint64_t earliest_ns(const tdm_timeline *timeline) {
   uint64_t earliest = UINT64_MAX;

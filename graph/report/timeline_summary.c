@@ -8,7 +8,7 @@
 
 #define NONE TDM_TIMELINE_NONE
 
-/* ---- Busy time and overlap ---- */
+/* ---- Busy time and overlap ------------------------------------------------------------------- */
 
 typedef struct busy_edge {
   uint64_t at_ns;
@@ -70,7 +70,7 @@ static void add_up_rows(const tdm_timeline *timeline, tdm_timeline_summary *summ
     summary->failed_runs += timeline->runs[i].status != TDM_OK;
 }
 
-/* ---- The bound ---- */
+/* ---- The bound ------------------------------------------------------------------------------- */
 
 /* The part of the path of nodes with one name and action, in any plan. */
 typedef struct node_share {

@@ -13,7 +13,7 @@ static const char *reason_of(tdm_status status) {
 
 void tdm_run_note_stop(tdm_run_state *run, tdm_status status) {
   run->status = status;
-  snprintf(run->message, sizeof run->message, "%s", reason_of(status));
+  (void)snprintf(run->message, sizeof run->message, "%s", reason_of(status));
 }
 
 bool tdm_run_is_late(const tdm_run_state *run) {
@@ -43,10 +43,10 @@ bool tdm_run_cancel(tdm_session *session, uint64_t run_id) {
   bool stopped = false;
   bool withdrawn = false;
   tdm_admission *admitted = NULL;
-  pthread_mutex_lock(&session->runs.lock);
+  (void)pthread_mutex_lock(&session->runs.lock);
   tdm_run_state *run = tdm_run_table_find(&session->runs, run_id);
   if (run) stopped = stop(run, TDM_CANCELLED, &withdrawn, &admitted);
-  pthread_mutex_unlock(&session->runs.lock);
+  (void)pthread_mutex_unlock(&session->runs.lock);
   if (withdrawn)
     complete_withdrawn(run, TDM_CANCELLED, admitted);
   else if (stopped)
@@ -56,11 +56,11 @@ bool tdm_run_cancel(tdm_session *session, uint64_t run_id) {
 
 bool tdm_run_enter(tdm_run_state *run) {
   tdm_run_table *runs = &run->session->runs;
-  pthread_mutex_lock(&runs->lock);
+  (void)pthread_mutex_lock(&runs->lock);
   const bool stopped = atomic_load(&run->flight.stopped) != 0 && !tdm_run_is_awaited(run);
   const bool admitted = !stopped && tdm_store_enter(run->session->store, &run->admission);
   if (stopped) tdm_store_pass_over(run->session->store);
-  pthread_mutex_unlock(&runs->lock);
+  (void)pthread_mutex_unlock(&runs->lock);
   if (stopped) complete_withdrawn(run, (tdm_status)atomic_load(&run->flight.stopped), NULL);
   return admitted;
 }
@@ -71,9 +71,9 @@ static void on_deadline(tdm_timer *timer) {
   tdm_run_table *runs = &run->session->runs;
   bool withdrawn = false;
   tdm_admission *admitted = NULL;
-  pthread_mutex_lock(&runs->lock);
+  (void)pthread_mutex_lock(&runs->lock);
   const bool stopped = stop(run, TDM_DEADLINE_EXCEEDED, &withdrawn, &admitted);
-  pthread_mutex_unlock(&runs->lock);
+  (void)pthread_mutex_unlock(&runs->lock);
   if (withdrawn)
     complete_withdrawn(run, TDM_DEADLINE_EXCEEDED, admitted);
   else if (stopped)

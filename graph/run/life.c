@@ -31,7 +31,7 @@ static bool is_stopped(const tdm_run_state *run) {
 static void fail(tdm_run_state *run, tdm_status status, const char *message) {
   if (run->status != TDM_OK) return;
   run->status = status;
-  snprintf(run->message, sizeof run->message, "%s", message);
+  (void)snprintf(run->message, sizeof run->message, "%s", message);
 }
 
 /* Submits programs [first, end) of the run. A refusal is the run's failure. If other ranks wait for
@@ -50,7 +50,7 @@ static void expect(tdm_run_state *run, uint32_t submissions) {
   atomic_store_explicit(&run->flight.remaining, submissions, memory_order_relaxed);
 }
 
-/* ---- Transitions ---- */
+/* ---- Transitions ----------------------------------------------------------------------------- */
 
 static outcome end(tdm_run_state *run) {
   if (run->status == TDM_OK && atomic_load(&run->flight.failed)) tdm_run_note_failure(run);
@@ -170,7 +170,7 @@ static const tdm_run_stage after[] = {
     [TDM_STAGE_UPDATING] = TDM_STAGE_UPDATED,
 };
 
-/* ---- Events ---- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 /* Advances a run as far as possible. Returns true if it has ended. */
 static bool go_on(tdm_run_state *run, bool adopt) {
@@ -201,7 +201,7 @@ static tdm_admission *go_on_together(tdm_store *store) {
 /* Unlocks, delivers the runs that have ended, and starts those that could follow them. */
 static void finish(tdm_store *store, tdm_admission *ended) {
   tdm_admission *admitted = ended ? tdm_store_admit_locked(store) : NULL;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   for (tdm_admission *following; ended; ended = following) {
     following = ended->next;
     tdm_run_complete((tdm_run_state *)ended);
@@ -215,13 +215,13 @@ static void take_event(tdm_run_state *run, bool adopt) {
   if (is_alone(run)) {
     run->stage = after[run->stage];
     if (!go_on(run, adopt)) return;
-    pthread_mutex_lock(&store->lock);
+    (void)pthread_mutex_lock(&store->lock);
     tdm_store_end_locked(store, &run->admission);
     run->admission.next = NULL;
     finish(store, &run->admission);
     return;
   }
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   run->stage = after[run->stage];
   finish(store, go_on_together(store));
 }
@@ -256,6 +256,6 @@ void tdm_run_settled(tdm_flight *flight) {
 }
 
 void tdm_runs_go_on(tdm_store *store) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   finish(store, go_on_together(store));
 }

@@ -26,7 +26,7 @@ tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_po
   pool->references = 1;
   pool->context = tdm_context_retain(context);
   pool->allocator = allocator;
-  pthread_mutex_init(&pool->lock, NULL);
+  (void)pthread_mutex_init(&pool->lock, NULL);
   *out_pool = pool;
   return TDM_OK;
 }
@@ -34,7 +34,7 @@ tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_po
 static void let_go(tdm_output_pool *pool) {
   if (atomic_fetch_sub(&pool->references, 1) != 1) return;
   tdm_context *context = pool->context;
-  pthread_mutex_destroy(&pool->lock);
+  (void)pthread_mutex_destroy(&pool->lock);
   tdm_release(pool->allocator, pool, sizeof *pool);
   tdm_context_release(context);
 }
@@ -58,34 +58,34 @@ static tdm_storage *remove_idle(tdm_output_pool *pool, size_t index) {
 static void come_back(tdm_storage *storage) {
   tdm_output_pool *pool = storage->user;
   tdm_storage *leaving = storage;
-  pthread_mutex_lock(&pool->lock);
+  (void)pthread_mutex_lock(&pool->lock);
   if (!pool->closed) {
     leaving = pool->idle_count == KEPT ? remove_idle(pool, 0) : NULL;
     pool->idle[pool->idle_count++] = storage;
   }
-  pthread_mutex_unlock(&pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
   if (leaving) free_storage(pool, leaving);
   let_go(pool);
 }
 
 void tdm_output_pool_close(tdm_output_pool *pool) {
   if (!pool) return;
-  pthread_mutex_lock(&pool->lock);
+  (void)pthread_mutex_lock(&pool->lock);
   pool->closed = true;
   for (size_t i = 0; i < pool->idle_count; i++)
     free_storage(pool, pool->idle[i]);
   pool->idle_count = 0;
-  pthread_mutex_unlock(&pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
   let_go(pool);
 }
 
 bool tdm_output_pool_free_idle(tdm_output_pool *pool, const tdm_device *device) {
   tdm_storage *leaving[KEPT];
   size_t count = 0;
-  pthread_mutex_lock(&pool->lock);
+  (void)pthread_mutex_lock(&pool->lock);
   for (size_t i = pool->idle_count; i-- > 0;)
     if (pool->idle[i]->memory.device == device) leaving[count++] = remove_idle(pool, i);
-  pthread_mutex_unlock(&pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
   for (size_t i = 0; i < count; i++)
     free_storage(pool, leaving[i]);
   return count > 0;
@@ -121,9 +121,9 @@ static tdm_status make_storage(tdm_output_pool *pool, tdm_device *device, tdm_de
 
 tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,
                                 size_t bytes, tdm_storage **out_storage) {
-  pthread_mutex_lock(&pool->lock);
+  (void)pthread_mutex_lock(&pool->lock);
   *out_storage = find_idle(pool, device, bytes, partner != NULL);
-  pthread_mutex_unlock(&pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
   if (!*out_storage) TDM_TRY(make_storage(pool, device, partner, bytes ? bytes : 1, out_storage));
   atomic_store_explicit(&(*out_storage)->references, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&pool->references, 1, memory_order_relaxed);

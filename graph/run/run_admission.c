@@ -16,7 +16,7 @@ static tdm_run_state *run_of(tdm_admission *admission) {
   return (tdm_run_state *)admission;
 }
 
-/* ---- Admission: under the store's lock ---- */
+/* ---- Admission: under the store's lock ------------------------------------------------------- */
 
 /* A run that updates nothing writes only if it refreshes a copy. A run that logs more rows than the
  * log holds waits until no run is inside, when the log is enlarged. */
@@ -57,7 +57,7 @@ static void start_run(tdm_admission *admission) {
   tdm_doorbell_ring(bell);
 }
 
-/* ---- The end ---- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void note_update(tdm_run_state *run) {
   tdm_store *store = run->session->store;
@@ -140,7 +140,7 @@ void tdm_run_note_failure(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   run->status = failure->status;
   if (!is_step(plan, failure->id)) {
-    snprintf(run->message, sizeof run->message, "%s", failure->message);
+    (void)snprintf(run->message, sizeof run->message, "%s", failure->message);
     return;
   }
   const uint32_t index = plan->lowered.sources[failure->id].node;
@@ -153,7 +153,7 @@ void tdm_run_note_failure(tdm_run_state *run) {
   const char *argument = check ? check->argument : "";
   char replica[24] = "";
   if (node->part.replica)
-    snprintf(replica, sizeof replica, " (replica %d)", node->part.replica - 1);
+    (void)snprintf(replica, sizeof replica, " (replica %d)", node->part.replica - 1);
   const int length = snprintf(run->message, sizeof run->message, "%s%s: %s %s %s: %s%s%s",
                               node->name, replica, action, node->operation ? "on" : "to", device,
                               argument, check ? " " : "", failure->message);

@@ -144,9 +144,9 @@ static tdm_status open_locked(tdm_session *session, const tdm_run_request *reque
 /* Opens a run that takes over the claimed sequence. */
 static tdm_status open_claimed(tdm_session *session, const tdm_run_request *request,
                                tdm_run_state **out_run) {
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_status status = open_locked(session, request, out_run);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   if (!request->sequence) return status;
   if (status == TDM_OK)
     (*out_run)->sequence = tdm_sequence_retain(request->sequence);
@@ -181,18 +181,18 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
 }
 
 static bool is_broken(tdm_store *store) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   const bool broken = store->broken != TDM_OK;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return broken;
 }
 
 bool tdm_run_note_parts(const tdm_run_state *run) {
   tdm_session *session = run->session;
   if (!run->plan->tuning || !tdm_micro_tuning_is_cause(run->status, true)) return false;
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const bool others = tdm_micro_tuning_give_up(run->plan->tuning, run->plan->micro_asked);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return others && !is_broken(session->store);
 }
 
@@ -216,7 +216,7 @@ void tdm_run_close(tdm_run_state *run) {
     tdm_tensor_release(run->inputs[i].tensor);
   if (run->record) tdm_trace_drop(session->trace, run->record);
   run->record = NULL;
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   add_profile(plan, run);
   if (run->status == TDM_OK)
     tdm_micro_tuning_note(plan->tuning, plan->micro_asked, plan->micro_count,
@@ -224,7 +224,7 @@ void tdm_run_close(tdm_run_state *run) {
   run->next = plan->idle_runs;
   plan->idle_runs = run;
   tdm_session_leave_plan(session, plan);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
 }
 
 void tdm_runs_destroy(tdm_session *session, tdm_plan *plan) {

@@ -64,9 +64,9 @@ static bool free_slots(tdm_session *session, const tdm_device *device) {
 }
 
 bool tdm_session_free_idle(tdm_session *session, const tdm_device *device) {
-  pthread_mutex_lock(&session->store->lock);
+  (void)pthread_mutex_lock(&session->store->lock);
   const bool found = free_slots(session, device);
-  pthread_mutex_unlock(&session->store->lock);
+  (void)pthread_mutex_unlock(&session->store->lock);
   return tdm_output_pool_free_idle(session->outputs, device) || found;
 }
 
@@ -90,7 +90,7 @@ static bool give_back(tdm_keeper *keeper, const tdm_device *device) {
   bool found = false;
   if (is_alone || lock_soon(store)) {
     found = free_slots(session, device);
-    if (!is_alone) pthread_mutex_unlock(&store->lock);
+    if (!is_alone) (void)pthread_mutex_unlock(&store->lock);
   }
   return tdm_output_pool_free_idle(session->outputs, device) || found;
 }
@@ -103,24 +103,24 @@ void tdm_session_begin_keeping(tdm_session *session) {
 /* ---- Rates and momenta ----------------------------------------------------------------------- */
 
 void tdm_session_get_rates(tdm_session *session, double *rates, double *momenta) {
-  pthread_mutex_lock(&session->rates_lock);
+  (void)pthread_mutex_lock(&session->rates_lock);
   memcpy(rates, session->learning_rates, sizeof session->learning_rates);
   memcpy(momenta, session->momenta, sizeof session->momenta);
-  pthread_mutex_unlock(&session->rates_lock);
+  (void)pthread_mutex_unlock(&session->rates_lock);
 }
 
 void tdm_session_put_rates(tdm_session *session, const double *rates, const double *momenta) {
-  pthread_mutex_lock(&session->rates_lock);
+  (void)pthread_mutex_lock(&session->rates_lock);
   memcpy(session->learning_rates, rates, sizeof session->learning_rates);
   memcpy(session->momenta, momenta, sizeof session->momenta);
-  pthread_mutex_unlock(&session->rates_lock);
+  (void)pthread_mutex_unlock(&session->rates_lock);
 }
 
 /* Sets the rates of groups first to first + count. */
 static void set_rates(tdm_session *session, size_t first, size_t count, const double *rates) {
-  pthread_mutex_lock(&session->rates_lock);
+  (void)pthread_mutex_lock(&session->rates_lock);
   memcpy(session->learning_rates + first, rates, count * sizeof *rates);
-  pthread_mutex_unlock(&session->rates_lock);
+  (void)pthread_mutex_unlock(&session->rates_lock);
 }
 
 void tdm_session_begin_rates(tdm_session *session) {
@@ -175,13 +175,13 @@ static tdm_status set_momenta(tdm_session *session, const char *where, size_t fi
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: a momentum of %g, and it must lie in [0, 1)", where,
                     momentum);
   size_t count = 0;
-  pthread_mutex_lock(&session->rates_lock);
+  (void)pthread_mutex_lock(&session->rates_lock);
   for (size_t g = first; g <= last; g++)
     if (tdm_update_group_has_momentum(&session->groups, g)) {
       session->momenta[g] = momentum;
       count++;
     }
-  pthread_mutex_unlock(&session->rates_lock);
+  (void)pthread_mutex_unlock(&session->rates_lock);
   if (count > 0) return TDM_OK;
   const tdm_optimizer_rule *rule = session->groups.optimizers[first].rule;
   return tdm_fail(TDM_INVALID_ARGUMENT,

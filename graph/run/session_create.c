@@ -171,14 +171,14 @@ static tdm_status read_averages(tdm_session *session, tdm_graph *graph) {
   const char *first = NULL; /* name of the first parameter that could have an average */
   bool found = false;
   tdm_status status = TDM_OK;
-  pthread_mutex_lock(&session->store->lock);
+  (void)pthread_mutex_lock(&session->store->lock);
   for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
     tdm_graph_persistent *persistent = &graph->persistents.items[i];
     if (!tdm_ir_value_at(graph, persistent->value)->trainable) continue;
     if (!first) first = tdm_persistent_table(persistent);
     status = read_average(session, graph, persistent, &found);
   }
-  pthread_mutex_unlock(&session->store->lock);
+  (void)pthread_mutex_unlock(&session->store->lock);
   if (status != TDM_OK || found || !first) return status;
   return tdm_fail(TDM_INVALID_ARGUMENT,
                   "the store has no average of %s, nor of another parameter: train with "
@@ -248,7 +248,7 @@ static const char *find_whole_reason(tdm_session *session) {
       return "deterministic norms are those of wholes";
   }
   const char *reason = NULL;
-  pthread_mutex_lock(&session->store->lock);
+  (void)pthread_mutex_lock(&session->store->lock);
   for (size_t i = 0; i < graph->shardings.count && !reason; i++) {
     const tdm_sharding *sharding = &graph->shardings.items[i];
     if (!sharding->is_gathered || tdm_is_asked_for(graph, sharding->table)) continue;
@@ -257,7 +257,7 @@ static const char *find_whole_reason(tdm_session *session) {
         tdm_store_entry_called(session->store, graph->persistents.items[binding].name);
     if (whole && whole->storage && !whole->shard.table) reason = "the store has them whole";
   }
-  pthread_mutex_unlock(&session->store->lock);
+  (void)pthread_mutex_unlock(&session->store->lock);
   return reason;
 }
 
@@ -368,8 +368,8 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   session->graph = tdm_graph_retain(graph);
   session->context = graph->context;
   graph->described->frozen = true;
-  pthread_mutex_init(&session->lock, NULL);
-  pthread_mutex_init(&session->rates_lock, NULL);
+  (void)pthread_mutex_init(&session->lock, NULL);
+  (void)pthread_mutex_init(&session->rates_lock, NULL);
   tdm_region_init(&session->region, session->allocator);
   copy_options(session, options);
   const int limit =
@@ -412,8 +412,8 @@ void tdm_session_drop(tdm_session *session) {
   tdm_store_release(session->store);
   tdm_region_deinit(&session->region);
   tdm_run_table_deinit(&session->runs);
-  pthread_mutex_destroy(&session->lock);
-  pthread_mutex_destroy(&session->rates_lock);
+  (void)pthread_mutex_destroy(&session->lock);
+  (void)pthread_mutex_destroy(&session->rates_lock);
   tdm_context *context = tdm_context_retain(session->context);
   tdm_graph_release(session->graph);
   tdm_release(session->allocator, session, sizeof *session);

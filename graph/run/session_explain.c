@@ -13,16 +13,16 @@ tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FIL
   TDM_TRY(tdm_context_check(session->context));
   tdm_report report;
   tdm_report_begin(&report, out, "the plan");
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   const tdm_status status =
       plan ? tdm_explain_print(plan, false, format, out)
            : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return tdm_report_end(&report, status);
 }
 
-/* ---- Repeating one pass of planning ---- */
+/* ---- Repeating one pass of planning ---------------------------------------------------------- */
 
 typedef struct pass_printer {
   const char *pass;
@@ -77,13 +77,13 @@ tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_pl
   pass_printer printer = {pass, format, out, TDM_OK};
   tdm_report report;
   tdm_report_begin(&report, out, "the plan");
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_status status = plan_again(session, &printer);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return tdm_report_end(&report, status);
 }
 
-/* ---- A table of layers ---- */
+/* ---- A table of layers ----------------------------------------------------------------------- */
 
 static tdm_status print_summary(tdm_session *session, FILE *out) {
   if (!session->last_asked)
@@ -100,8 +100,8 @@ tdm_status tdm_session_print_summary(tdm_session *session, FILE *out) {
   TDM_TRY(tdm_context_check(session->context));
   tdm_report report;
   tdm_report_begin(&report, out, "the summary");
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_status status = print_summary(session, out);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return tdm_report_end(&report, status);
 }

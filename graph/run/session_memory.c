@@ -13,9 +13,9 @@ tdm_status tdm_session_memory(tdm_session *session, const char *device, tdm_memo
   TDM_TRY(tdm_context_check(session->context));
   const tdm_device *found = tdm_context_find_device(session->context, device);
   if (!found) return tdm_fail(TDM_INVALID_ARGUMENT, "%s", tdm_last_message());
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) tdm_plan_memory_use(plan, found, out_use);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
 }

@@ -62,7 +62,7 @@ static const char *trains_text(const tdm_session *session, tdm_region *region) {
   return text;
 }
 
-/* ---- Saving ---- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 static tdm_status add_tensor(tdm_session *session, tdm_tensor_list *list, const char *prefix,
                              const char *what, tdm_dtype dtype, tdm_shape shape,
@@ -152,7 +152,7 @@ tdm_status tdm_session_numbers_save(tdm_session *session, tdm_tensor_list *list)
                     &session->trainer.steps);
 }
 
-/* ---- Loading ---- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 /* Reads a scalar of eight bytes. */
 static tdm_status read_number(const tdm_tensor_list *list, const char *prefix, const char *what,
@@ -231,7 +231,7 @@ static tdm_status read_all(const tdm_session *session, const char *prefix,
   return read_momenta(session, prefix, list, numbers->momenta);
 }
 
-/* ---- Matching sessions of a list with those of the store ---- */
+/* ---- Matching sessions of a list with those of the store ------------------------------------- */
 
 /* Reads what session `number` of the list trains, in region; NULL, with TDM_OK: there is none. */
 static tdm_status read_trains(const tdm_tensor_list *list, size_t number, tdm_region *region,

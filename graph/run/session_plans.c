@@ -193,10 +193,10 @@ tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds, size
   TDM_TRY(tdm_context_check(session->context));
   tdm_resolved_run resolved;
   tdm_plan *plan;
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   tdm_status status = tdm_session_resolve(session, &request, &resolved);
   if (status == TDM_OK) status = tdm_session_find_plan(session, &resolved, &plan);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return status;
 }
 
@@ -206,10 +206,10 @@ tdm_status tdm_session_traffic(tdm_session *session, tdm_traffic *out_traffic) {
   memset(out_traffic, 0, sizeof *out_traffic);
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_traffic: no session");
   TDM_TRY(tdm_context_check(session->context));
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) *out_traffic = plan->traffic;
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
 }
 
@@ -220,12 +220,12 @@ tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
   *out_transfers = *out_bytes = 0;
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_refreshed: no session");
   TDM_TRY(tdm_context_check(session->context));
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) {
     *out_transfers = atomic_load(&plan->moved_transfers);
     *out_bytes = atomic_load(&plan->moved_bytes);
   }
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
 }

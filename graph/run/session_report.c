@@ -18,12 +18,12 @@ static tdm_status print_summary(const void *user, FILE *stream) {
 }
 
 static tdm_status write_plan(tdm_session *session, FILE *out) {
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   const tdm_status status =
       plan ? tdm_page_print(out, TDM_PAGE_PLAN, false, print_plan, plan)
            : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return status;
 }
 

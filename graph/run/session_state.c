@@ -15,13 +15,13 @@ tdm_context *tdm_session_context(tdm_session *session) {
 uint64_t tdm_session_step(tdm_session *session) {
   if (!session) return 0;
   if (tdm_context_is_inherited(session->context)) return session->trainer.steps;
-  pthread_mutex_lock(&session->store->lock);
+  (void)pthread_mutex_lock(&session->store->lock);
   const uint64_t steps = session->trainer.steps;
-  pthread_mutex_unlock(&session->store->lock);
+  (void)pthread_mutex_unlock(&session->store->lock);
   return steps;
 }
 
-/* ---- Saving ---- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 static tdm_status save_locked(tdm_session *session, int reader, tdm_tensor_list *list) {
   tdm_network *network = tdm_context_network(session->context);
@@ -61,7 +61,7 @@ tdm_status tdm_session_save_for(tdm_session *session, int reader, tdm_tensor_lis
   return status;
 }
 
-/* ---- Loading ---- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 /* Checks a state that no plan has used yet. It has the dtype and shape of its parameter, or is one
  * number, or has size 1 in a dimension. In dimension 0 it may have one element for each former

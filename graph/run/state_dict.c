@@ -232,7 +232,7 @@ typedef struct misfits {
 /* Writes "[2, 3]", or "of 9 dimensions" if that is more than a shape holds. */
 static const char *listed_shape(const tdm_listed_tensor *has, char text[TDM_SHAPE_TEXT]) {
   tdm_shape shape = {.rank = has->rank};
-  snprintf(text, TDM_SHAPE_TEXT, "of %d dimensions", (int)has->rank);
+  (void)snprintf(text, TDM_SHAPE_TEXT, "of %d dimensions", (int)has->rank);
   if (has->rank > TDM_MAX_RANK) return text;
   memcpy(shape.dims, has->dims, (size_t)has->rank * sizeof *has->dims);
   return tdm_shape_text(&shape, text, TDM_SHAPE_TEXT);
@@ -242,9 +242,9 @@ static void add_misfit(misfits *found, const dict_entry *entry) {
   const tdm_spec wants = tdm_store_table_spec(entry->entry);
   char has_text[TDM_SHAPE_TEXT], wants_text[TDM_SHAPE_TEXT];
   char remark[2 * TDM_SHAPE_TEXT + 64];
-  snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants.dtype),
-           tdm_shape_text(&wants.shape, wants_text, sizeof wants_text), entry->has.dtype_name,
-           listed_shape(&entry->has, has_text));
+  (void)snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants.dtype),
+                 tdm_shape_text(&wants.shape, wants_text, sizeof wants_text), entry->has.dtype_name,
+                 listed_shape(&entry->has, has_text));
   names_add(&found->other, entry->name, remark);
 }
 
@@ -255,8 +255,8 @@ static void tell(char *text, size_t bytes, const char *what, const names_text *n
   length += (size_t)snprintf(text + length, bytes - length, "%s%s%s%s", length ? "; " : "", what,
                              names->length ? ": " : "", names->text);
   if (names->untold)
-    snprintf(text + length, bytes - length, "%s%zu%s", names->length ? " and " : ": ",
-             names->untold, names->length ? " more" : "");
+    (void)snprintf(text + length, bytes - length, "%s%zu%s", names->length ? " and " : ": ",
+                   names->untold, names->length ? " more" : "");
 }
 
 static tdm_status verdict(const misfits *found) {

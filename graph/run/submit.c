@@ -13,7 +13,7 @@
 #define SPIN_NS 50000 /* longest spin: about the cost of parking and waking */
 #define ALONE_NS 2000 /* spinning longer, it yields to threads on the same core */
 
-/* ---- Waiting ---- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static void wait_by_spinning(tdm_context *context, _Atomic uint32_t *flag) {
   const uint64_t begin = tdm_time_ns();
@@ -53,7 +53,7 @@ static void run_to_end(tdm_run_state *run) {
   tdm_context_bell_release(session->context, run->bell);
 }
 
-/* ---- Blocking runs ---- */
+/* ---- Blocking runs --------------------------------------------------------------------------- */
 
 tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
                                  const char *function) {
@@ -156,7 +156,7 @@ tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t fe
   return run_blocking(session, &request, fetches, out_loss);
 }
 
-/* ---- On the loop ---- */
+/* ---- On the loop ----------------------------------------------------------------------------- */
 
 /* Passes the result to the user and releases the run. On the loop's thread. */
 static void deliver(tdm_loop_task *task) {

@@ -31,7 +31,7 @@ struct tdm_trace {
   tdm_kept_run *spare; /* unused records, at most as many as there were runs in flight */
 };
 
-/* ---- Life ---- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 tdm_status tdm_trace_create(const tdm_allocator *allocator, size_t runs, tdm_trace **out_trace) {
   *out_trace = NULL;
@@ -44,7 +44,7 @@ tdm_status tdm_trace_create(const tdm_allocator *allocator, size_t runs, tdm_tra
     tdm_release(allocator, trace, sizeof *trace);
     return TDM_OUT_OF_MEMORY;
   }
-  pthread_mutex_init(&trace->mutex, NULL);
+  (void)pthread_mutex_init(&trace->mutex, NULL);
   *out_trace = trace;
   return TDM_OK;
 }
@@ -71,12 +71,12 @@ void tdm_trace_destroy(tdm_trace *trace) {
     next = spare->next;
     release_record(trace, spare);
   }
-  pthread_mutex_destroy(&trace->mutex);
+  (void)pthread_mutex_destroy(&trace->mutex);
   tdm_release(trace->allocator, (void *)trace->kept, trace->run_count * sizeof *trace->kept);
   tdm_release(trace->allocator, trace, sizeof *trace);
 }
 
-/* ---- Recording ---- */
+/* ---- Recording ------------------------------------------------------------------------------- */
 
 static tdm_status make_room(tdm_trace *trace, tdm_kept_run *kept, size_t count) {
   if (kept->capacity >= count) return TDM_OK;
@@ -92,10 +92,10 @@ static tdm_status make_room(tdm_trace *trace, tdm_kept_run *kept, size_t count) 
 tdm_status tdm_trace_reserve(tdm_trace *trace, size_t command_count, tdm_kept_run **out_record) {
   *out_record = NULL;
   if (!trace) return TDM_OK;
-  pthread_mutex_lock(&trace->mutex);
+  (void)pthread_mutex_lock(&trace->mutex);
   tdm_kept_run *record = trace->spare;
   if (record) trace->spare = record->next;
-  pthread_mutex_unlock(&trace->mutex);
+  (void)pthread_mutex_unlock(&trace->mutex);
   if (!record) record = tdm_allocate(trace->allocator, sizeof *record, "a trace");
   if (!record) return TDM_OUT_OF_MEMORY;
   const tdm_status status = make_room(trace, record, command_count + 1);
@@ -115,9 +115,9 @@ static void spare_record(tdm_trace *trace, tdm_kept_run *record) {
 
 void tdm_trace_drop(tdm_trace *trace, tdm_kept_run *record) {
   if (!record) return;
-  pthread_mutex_lock(&trace->mutex);
+  (void)pthread_mutex_lock(&trace->mutex);
   spare_record(trace, record);
-  pthread_mutex_unlock(&trace->mutex);
+  (void)pthread_mutex_unlock(&trace->mutex);
 }
 
 void tdm_trace_admit(tdm_trace *trace, tdm_run_moments *moments) {
@@ -138,7 +138,7 @@ void tdm_trace_keep(tdm_trace *trace, tdm_run_state *run) {
   memcpy(record->times, run->flight.times, count * sizeof *record->times);
   memcpy(record->failed, run->flight.failed_ids, count);
   atomic_fetch_add(&run->plan->kept_runs, 1);
-  pthread_mutex_lock(&trace->mutex);
+  (void)pthread_mutex_lock(&trace->mutex);
   tdm_kept_run *oldest = trace->kept[trace->next];
   trace->kept[trace->next] = record;
   trace->next = (trace->next + 1) % trace->run_count;
@@ -146,10 +146,10 @@ void tdm_trace_keep(tdm_trace *trace, tdm_run_state *run) {
     atomic_fetch_sub(&oldest->plan->kept_runs, 1);
     spare_record(trace, oldest);
   }
-  pthread_mutex_unlock(&trace->mutex);
+  (void)pthread_mutex_unlock(&trace->mutex);
 }
 
-/* ---- The plan of a timeline ---- */
+/* ---- The plan of a timeline ------------------------------------------------------------------ */
 
 /* Returns the names of the devices on the same cores; NULL: none, or memory is short. */
 static const char *list_sharing(tdm_timeline *timeline, const tdm_device *device) {
@@ -257,7 +257,7 @@ static tdm_status describe_plan(tdm_timeline *timeline, const tdm_plan *plan, ui
   return find_dependencies(timeline, plan, made->nodes);
 }
 
-/* ---- The runs ---- */
+/* ---- The runs -------------------------------------------------------------------------------- */
 
 static tdm_status add_run(tdm_timeline *timeline, const tdm_kept_run *kept) {
   const uint32_t index = timeline->run_count++;
@@ -325,23 +325,23 @@ static tdm_status fill(const tdm_trace *trace, tdm_timeline *timeline) {
 
 bool tdm_trace_has_runs(tdm_trace *trace) {
   bool has = false;
-  pthread_mutex_lock(&trace->mutex);
+  (void)pthread_mutex_lock(&trace->mutex);
   for (size_t i = 0; i < trace->run_count; i++)
     has = has || trace->kept[i];
-  pthread_mutex_unlock(&trace->mutex);
+  (void)pthread_mutex_unlock(&trace->mutex);
   return has;
 }
 
 tdm_status tdm_trace_collect(tdm_trace *trace, tdm_timeline *out_timeline) {
   tdm_timeline_init(out_timeline, trace->allocator);
-  pthread_mutex_lock(&trace->mutex);
+  (void)pthread_mutex_lock(&trace->mutex);
   tdm_status status = fill(trace, out_timeline);
-  pthread_mutex_unlock(&trace->mutex);
+  (void)pthread_mutex_unlock(&trace->mutex);
   if (status == TDM_OK && out_timeline->region.failed) status = TDM_OUT_OF_MEMORY;
   return status == TDM_OK ? tdm_timeline_sort(out_timeline) : status;
 }
 
-/* ---- Queries ---- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format, FILE *out) {
   if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "trace: no session or no file");

@@ -133,9 +133,8 @@ static tdm_status pair_value(struct search *search, uint32_t value, uint32_t *wa
 static tdm_status find_pairs(struct search *search, bool *out_done) {
   uint32_t waiting_count = 0;
   *out_done = false;
-  for (uint32_t v = 0; v < search->value_count; v++) {
+  for (uint32_t v = 0; v < search->value_count; v++)
     expect_beginnings(search, lifetime_of(search, v), 1);
-  }
   for (uint32_t v = 0; v < search->value_count; v++) {
     if (!spend(search, waiting_count)) return TDM_OK;
     TDM_TRY(pair_value(search, v, &waiting_count));
@@ -150,9 +149,8 @@ static tdm_status pair_both_ways(struct search *search) {
       tdm_region_take(region, search->earlier_count * 2 * sizeof(uint32_t), "pairs of storage");
   uint32_t *later = tdm_region_take(region, search->value_count * sizeof(uint32_t), "pairs");
   if (region->failed) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < search->earlier_count; i++) {
+  for (size_t i = 0; i < search->earlier_count; i++)
     later[search->earlier[i]]++;
-  }
   uint32_t next = 0;
   for (uint32_t v = 0; v < search->value_count; v++) {
     struct value *value = &search->values[v];
@@ -256,9 +254,8 @@ static double key_of(const tdm_lifetime *lifetime, int list) {
 }
 
 static void make_list(struct search *search, int list) {
-  for (uint32_t v = 0; v < search->value_count; v++) {
+  for (uint32_t v = 0; v < search->value_count; v++)
     search->ranks[v] = (struct rank){key_of(lifetime_of(search, v), list), v};
-  }
   qsort(search->ranks, search->value_count, sizeof(struct rank), compare_ranks);
   for (uint32_t i = 0; i < search->value_count; i++) {
     search->order[i] = search->ranks[i].value;
@@ -289,9 +286,8 @@ static tdm_status list_values(struct search *search, uint32_t arena) {
   const tdm_schedule *schedule = search->schedule;
   const tdm_lifetime *lifetimes = search->lifetimes->items;
   uint32_t count = 0;
-  for (size_t i = 0; i < schedule->storage_count; i++) {
+  for (size_t i = 0; i < schedule->storage_count; i++)
     count += lifetimes[i].bytes != 0 && schedule->storages[i].arena == arena;
-  }
   bool *listed =
       tdm_region_take(&search->region, schedule->storage_count * sizeof(bool), "storage");
   search->values = tdm_region_take(&search->region, count * sizeof(struct value), "an arena");
@@ -343,9 +339,8 @@ tdm_status tdm_arena_search(tdm_schedule *schedule, const tdm_lifetimes *lifetim
   const tdm_status status = search_arena(&search, arena, good_bytes);
   if (status == TDM_OK && search.best_bytes < *arena_bytes) {
     *arena_bytes = search.best_bytes;
-    for (uint32_t v = 0; v < search.value_count; v++) {
+    for (uint32_t v = 0; v < search.value_count; v++)
       schedule->storages[search.values[v].storage].offset = search.best[v];
-    }
   }
   tdm_release(schedule->allocator, search.earlier, search.earlier_capacity * sizeof(uint32_t));
   tdm_region_deinit(&search.region);

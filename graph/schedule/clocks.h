@@ -41,9 +41,8 @@ tdm_status tdm_clocks_snapshot(tdm_clocks *clocks, uint32_t queue) TDM_WARN_UNUS
 tdm_status tdm_clocks_barrier(tdm_clocks *clocks) TDM_WARN_UNUSED;
 
 static inline void tdm_clock_raise(uint32_t *clock, const uint32_t *row, uint32_t queue_count) {
-  for (uint32_t q = 0; q < queue_count; q++) {
+  for (uint32_t q = 0; q < queue_count; q++)
     if (clock[q] < row[q]) clock[q] = row[q];
-  }
 }
 
 static inline uint32_t *tdm_clocks_running(const tdm_clocks *clocks, uint32_t queue) {

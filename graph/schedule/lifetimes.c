@@ -86,9 +86,8 @@ static tdm_status walk(tdm_lifetimes *lifetimes) {
     }
     if (joined) TDM_TRY(tdm_clocks_snapshot(clocks, step->queue));
     tdm_clocks_pass(clocks, step->queue, s);
-    for (uint32_t a = 0; a < step->access_count; a++) {
+    for (uint32_t a = 0; a < step->access_count; a++)
       TDM_TRY(touch(lifetimes, schedule->accesses[step->first_access + a].storage, s));
-    }
   }
   return TDM_OK;
 }

@@ -24,9 +24,8 @@ static tdm_status check_sum(const tdm_schedule *schedule) {
   for (size_t i = 0; i < schedule->storage_count; i++) {
     const tdm_storage_plan *plan = &schedule->storages[i];
     if (plan->kind != TDM_STORAGE_ARENA || plan->whole != 0) continue;
-    if (plan->bytes > INT64_MAX - 63 || sum > INT64_MAX - 63 - plan->bytes) {
+    if (plan->bytes > INT64_MAX - 63 || sum > INT64_MAX - 63 - plan->bytes)
       return tdm_fail(TDM_OUT_OF_MEMORY, "what a run computes takes more than 2^63 bytes");
-    }
     sum += (plan->bytes + 63) / 64 * 64;
   }
   return TDM_OK;
@@ -44,12 +43,9 @@ static tdm_status placing_init(struct placing *placing, tdm_schedule *schedule) 
     schedule->arena_bytes =
         tdm_allocate(allocator, schedule->arena_count * sizeof(uint64_t), "sizes of arenas");
   }
-  if (!placing->arenas || !placing->blocks || !schedule->arena_bytes) {
-    return TDM_OUT_OF_MEMORY;
-  }
-  for (uint32_t a = 0; a < schedule->arena_count; a++) {
+  if (!placing->arenas || !placing->blocks || !schedule->arena_bytes) return TDM_OUT_OF_MEMORY;
+  for (uint32_t a = 0; a < schedule->arena_count; a++)
     placing->arenas[a].search_credit = JOIN_LOOKS_PER_STORAGE * schedule->storage_count;
-  }
   return TDM_OK;
 }
 
@@ -109,15 +105,12 @@ static tdm_status improve(struct placing *placing) {
 
 static tdm_status place_all(struct placing *placing) {
   tdm_schedule *schedule = placing->schedule;
-  for (size_t i = 0; i < schedule->storage_count; i++) {
+  for (size_t i = 0; i < schedule->storage_count; i++)
     schedule->storages[i].offset = 0;
-  }
-  for (size_t s = 0; s < schedule->step_count; s++) {
+  for (size_t s = 0; s < schedule->step_count; s++)
     TDM_TRY(place_step(placing, (uint32_t)s));
-  }
-  for (uint32_t a = 0; a < schedule->arena_count; a++) {
+  for (uint32_t a = 0; a < schedule->arena_count; a++)
     schedule->arena_bytes[a] = placing->arenas[a].top;
-  }
   TDM_TRY(improve(placing));
   for (size_t i = 0; i < schedule->storage_count; i++) {
     tdm_storage_plan *plan = &schedule->storages[i];

@@ -61,9 +61,8 @@ static inline uint32_t *clock_of(const struct verifier *verifier, uint32_t queue
 }
 
 static inline void merge(uint32_t *clock, const uint32_t *other, uint32_t queue_count) {
-  for (uint32_t q = 0; q < queue_count; q++) {
+  for (uint32_t q = 0; q < queue_count; q++)
     if (clock[q] < other[q]) clock[q] = other[q];
-  }
 }
 
 static inline uint32_t *kept_clock(const struct verifier *verifier, uint32_t run, uint32_t step) {
@@ -100,12 +99,10 @@ static void end_step(const struct verifier *verifier, uint32_t index) {
 static void cross_barrier(const struct verifier *verifier, const bool *ran, uint32_t *together) {
   const uint32_t queue_count = verifier->schedule->queue_count;
   memset(together, 0, queue_count * sizeof(uint32_t));
-  for (uint32_t q = 0; q < queue_count; q++) {
+  for (uint32_t q = 0; q < queue_count; q++)
     if (ran[q]) merge(together, clock_of(verifier, q), queue_count);
-  }
-  for (uint32_t q = 0; q < queue_count; q++) {
+  for (uint32_t q = 0; q < queue_count; q++)
     if (verifier->updates[q]) merge(clock_of(verifier, q), together, queue_count);
-  }
 }
 
 /* ---- Conflicts ------------------------------------------------------------------------------- */
@@ -159,9 +156,8 @@ static struct event first_unknown(const struct verifier *verifier, const uint32_
 static tdm_status read_uses(struct verifier *verifier, const uint32_t *clock, uint32_t step,
                             uint32_t storage, struct event self) {
   struct uses *uses = &verifier->uses[storage];
-  if (!knows(clock, uses->writer)) {
+  if (!knows(clock, uses->writer))
     return fail_unordered(verifier, step, storage, uses->writer, storage);
-  }
   struct event *reader = &uses->reader;
   uint32_t more = uses->more;
   while (!knows(clock, *reader) && more != 0) {
@@ -209,9 +205,8 @@ static bool is_whole(const struct verifier *verifier, uint32_t storage) {
   const uint32_t part_count = verifier->schedule->storages[storage].part_count;
   if (part_count == 0) return tdm_bytes_whole(&verifier->bytes, storage);
   for (uint32_t p = 1; p <= part_count; p++) {
-    if (!verifier->touched[storage + p] || !tdm_bytes_whole(&verifier->bytes, storage + p)) {
+    if (!verifier->touched[storage + p] || !tdm_bytes_whole(&verifier->bytes, storage + p))
       return false;
-    }
   }
   return true;
 }
@@ -232,9 +227,8 @@ static tdm_status check_arena(struct verifier *verifier, const uint32_t *clock, 
   } else {
     uint32_t cursor = verifier->bytes.first_place[storage];
     uint32_t owner = 0;
-    while (tdm_bytes_next(&verifier->bytes, storage, &cursor, &owner)) {
+    while (tdm_bytes_next(&verifier->bytes, storage, &cursor, &owner))
       TDM_TRY(write_over(verifier, clock, step, storage, owner, self));
-    }
     tdm_bytes_take(&verifier->bytes, storage);
   }
   verifier->uses[storage] = (struct uses){.writer = self};
@@ -292,9 +286,8 @@ static tdm_status choose_runs(struct verifier *verifier) {
   }
   verifier->slot_run = NO_RUN;
   if (schedule->depth >= 2 && carries) verifier->last_run = 1;
-  if (schedule->slots != 0 && schedule->slots < schedule->depth) {
+  if (schedule->slots != 0 && schedule->slots < schedule->depth)
     verifier->last_run = verifier->slot_run = schedule->slots;
-  }
   const uint64_t events = ((uint64_t)verifier->last_run + 1) * schedule->step_count;
   if (events >= UINT32_MAX || schedule->storage_count > UINT32_MAX / 4) {
     return tdm_fail(TDM_UNSUPPORTED, "%zu steps with %u runs in flight are too many to verify",
@@ -308,9 +301,8 @@ static tdm_status verifier_init(struct verifier *verifier, const tdm_schedule *s
   tdm_region *region = &verifier->region;
   tdm_region_init(region, schedule->allocator);
   if (schedule->depth == 0) return tdm_fail(TDM_INTERNAL, "no run may be in flight");
-  if (schedule->queue_count > QUEUES_MAX) {
+  if (schedule->queue_count > QUEUES_MAX)
     return tdm_fail(TDM_UNSUPPORTED, "%u queues are too many to verify", schedule->queue_count);
-  }
   TDM_TRY(choose_runs(verifier));
   const size_t queues = schedule->queue_count;
   uint32_t *numbers = tdm_region_take(
@@ -342,15 +334,13 @@ static tdm_status number_events(struct verifier *verifier) {
   uint32_t count = 0;
   for (size_t s = 0; s < schedule->step_count; s++) {
     if (verifier->waited[s]) verifier->keeps[s] = ++count;
-    if (schedule->steps[s].phase == TDM_PHASE_UPDATE) {
+    if (schedule->steps[s].phase == TDM_PHASE_UPDATE)
       verifier->updates[schedule->steps[s].queue] = true;
-    }
     verifier->indices[s] = ++verifier->run_events[schedule->steps[s].queue];
   }
   const size_t bytes = (size_t)count * schedule->queue_count * sizeof(uint32_t);
-  for (uint32_t parity = 0; parity < 2 && parity <= verifier->last_run; parity++) {
+  for (uint32_t parity = 0; parity < 2 && parity <= verifier->last_run; parity++)
     verifier->kept[parity] = tdm_region_take(&verifier->region, bytes, "kept clocks");
-  }
   return verifier->region.failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
@@ -363,9 +353,8 @@ static tdm_status verify(struct verifier *verifier) {
   uint32_t *together =
       tdm_region_take(&verifier->region, schedule->queue_count * sizeof(uint32_t), "queues");
   if (verifier->region.failed) return TDM_OUT_OF_MEMORY;
-  for (verifier->run = 0; verifier->run <= verifier->last_run; verifier->run++) {
+  for (verifier->run = 0; verifier->run <= verifier->last_run; verifier->run++)
     TDM_TRY(walk_run(verifier, ran, together));
-  }
   return TDM_OK;
 }
 

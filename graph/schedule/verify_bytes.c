@@ -19,18 +19,16 @@ struct edge {
 static void sort_edges(struct edge **edges, struct edge **spare, size_t count, uint64_t highest) {
   for (uint32_t shift = 0; shift < 64 && highest >> shift != 0; shift += DIGIT_BITS) {
     uint32_t starts[DIGITS] = {0};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
       starts[(*edges)[i].byte >> shift & (DIGITS - 1)]++;
-    }
     uint32_t sum = 0;
     for (size_t d = 0; d < DIGITS; d++) {
       const uint32_t here = starts[d];
       starts[d] = sum;
       sum += here;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
       (*spare)[starts[(*edges)[i].byte >> shift & (DIGITS - 1)]++] = (*edges)[i];
-    }
     struct edge *swapped = *edges;
     *edges = *spare;
     *spare = swapped;
@@ -156,9 +154,8 @@ static uint32_t place_from(const tdm_bytes *bytes, uint32_t place) {
       continue;
     }
     uint32_t found = place / 64 * 64 + (uint32_t)__builtin_ctzll(bits);
-    while (l-- > 0) {
+    while (l-- > 0)
       found = found * 64 + (uint32_t)__builtin_ctzll(bytes->levels[l][found]);
-    }
     return found;
   }
   return NO_PLACE;
@@ -174,9 +171,8 @@ static uint32_t place_up_to(const tdm_bytes *bytes, uint32_t place) {
       continue;
     }
     uint32_t found = place / 64 * 64 + 63 - (uint32_t)__builtin_clzll(bits);
-    while (l-- > 0) {
+    while (l-- > 0)
       found = found * 64 + 63 - (uint32_t)__builtin_clzll(bytes->levels[l][found]);
-    }
     return found;
   }
 }
@@ -206,9 +202,8 @@ void tdm_bytes_deinit(tdm_bytes *bytes) {
   tdm_release(allocator, bytes->first_place, bytes->storage_count * sizeof(uint32_t));
   tdm_release(allocator, bytes->end_place, bytes->storage_count * sizeof(uint32_t));
   tdm_release(allocator, bytes->held, bytes->place_count * sizeof(tdm_held));
-  for (uint32_t l = 0; l < bytes->level_count; l++) {
+  for (uint32_t l = 0; l < bytes->level_count; l++)
     tdm_release(allocator, bytes->levels[l], bytes->level_words[l] * sizeof(uint64_t));
-  }
 }
 
 bool tdm_bytes_next(const tdm_bytes *bytes, uint32_t storage, uint32_t *cursor,

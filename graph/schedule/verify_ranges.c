@@ -15,9 +15,8 @@ struct ranges {
 static tdm_status check_accesses(const struct ranges *ranges, size_t index) {
   const tdm_schedule *schedule = ranges->schedule;
   const tdm_step *step = &schedule->steps[index];
-  if ((uint64_t)step->first_access + step->access_count > schedule->access_count) {
+  if ((uint64_t)step->first_access + step->access_count > schedule->access_count)
     return tdm_fail(TDM_INTERNAL, "step %zu has accesses past the last", index);
-  }
   for (uint32_t i = 0; i < step->access_count; i++) {
     const tdm_access *access = &schedule->accesses[step->first_access + i];
     if (access->storage >= schedule->storage_count) {
@@ -50,9 +49,8 @@ static tdm_status check_accesses(const struct ranges *ranges, size_t index) {
 static tdm_status check_waits(const struct ranges *ranges, size_t index) {
   const tdm_schedule *schedule = ranges->schedule;
   const tdm_step *step = &schedule->steps[index];
-  if ((uint64_t)step->first_wait + step->wait_count > schedule->wait_count) {
+  if ((uint64_t)step->first_wait + step->wait_count > schedule->wait_count)
     return tdm_fail(TDM_INTERNAL, "step %zu has waits past the last", index);
-  }
   for (uint32_t i = 0; i < step->wait_count; i++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + i];
     if (wait->step >= schedule->step_count) {
@@ -76,12 +74,9 @@ static tdm_status check_phase(const struct ranges *ranges, size_t index) {
   const tdm_schedule *schedule = ranges->schedule;
   const tdm_step *step = &schedule->steps[index];
   const uint8_t before = index == 0 ? TDM_PHASE_MAIN : schedule->steps[index - 1].phase;
-  if (step->phase > TDM_PHASE_UPDATE || step->phase < before) {
+  if (step->phase > TDM_PHASE_UPDATE || step->phase < before)
     return tdm_fail(TDM_INTERNAL, "step %zu of the main phase follows the update phase", index);
-  }
-  if (step->phase != before) {
-    memset(ranges->positions, 0, schedule->queue_count * sizeof(uint32_t));
-  }
+  if (step->phase != before) memset(ranges->positions, 0, schedule->queue_count * sizeof(uint32_t));
   if (step->position != ranges->positions[step->queue]++) {
     return tdm_fail(TDM_INTERNAL, "step %zu has position %u on its queue, not %u", index,
                     step->position, ranges->positions[step->queue] - 1);
@@ -124,14 +119,12 @@ static tdm_status check_parts(const tdm_schedule *schedule, size_t index) {
 static tdm_status check_storages(const tdm_schedule *schedule) {
   for (size_t i = 0; i < schedule->storage_count; i++) {
     const tdm_storage_plan *plan = &schedule->storages[i];
-    if (plan->kind > TDM_STORAGE_EXTERNAL) {
+    if (plan->kind > TDM_STORAGE_EXTERNAL)
       return tdm_fail(TDM_INTERNAL, "storage %zu has no kind", i);
-    }
     if (plan->part_count > 0) TDM_TRY(check_parts(schedule, i));
     const size_t whole = plan->whole == 0 ? i : (size_t)plan->whole - 1;
-    if (whole > i || i - whole > (plan->whole == 0 ? 0 : schedule->storages[whole].part_count)) {
+    if (whole > i || i - whole > (plan->whole == 0 ? 0 : schedule->storages[whole].part_count))
       return tdm_fail(TDM_INTERNAL, "storage %zu is no part of storage %zu", i, whole);
-    }
     if (plan->kind == TDM_STORAGE_ARENA &&
         (plan->arena >= schedule->arena_count || !schedule->arena_bytes)) {
       return tdm_fail(TDM_INTERNAL, "storage %zu lies in arena %u of %u", i, plan->arena,

@@ -72,9 +72,8 @@ static inline void consider_history(struct scheduler *scheduler, const uint32_t 
                                     uint32_t queue, const struct history *history, bool writes) {
   consider(scheduler, known, queue, history->writer);
   if (!writes) return;
-  for (uint32_t r = history->readers; r != 0; r = scheduler->readers[r - 1].next) {
+  for (uint32_t r = history->readers; r != 0; r = scheduler->readers[r - 1].next)
     consider(scheduler, known, queue, scheduler->readers[r - 1].step + 1);
-  }
 }
 
 /* Considers the conflicts of an access of this run; those of a whole are its parts'. */
@@ -83,12 +82,10 @@ static inline void consider_access(struct scheduler *scheduler, const uint32_t *
   const tdm_storage_plan *plan = &scheduler->schedule->storages[access->storage];
   const struct history *history = &scheduler->histories[access->storage];
   consider_history(scheduler, known, queue, history, access->writes);
-  for (uint32_t p = 1; p <= plan->part_count; p++) {
+  for (uint32_t p = 1; p <= plan->part_count; p++)
     consider(scheduler, known, queue, history[p].writer);
-  }
-  if (plan->whole != 0 && access->writes) {
+  if (plan->whole != 0 && access->writes)
     consider_history(scheduler, known, queue, &scheduler->histories[plan->whole - 1], true);
-  }
 }
 
 static inline void record(struct scheduler *scheduler, uint32_t step, uint32_t access) {
@@ -138,12 +135,10 @@ static tdm_status schedule_step(struct scheduler *scheduler, uint32_t index) {
   const uint32_t *known = tdm_clocks_running(&scheduler->clocks, queue);
   const tdm_access *accesses = scheduler->schedule->accesses;
   const uint32_t end_access = step->first_access + step->access_count;
-  for (uint32_t a = step->first_access; a < end_access; a++) {
+  for (uint32_t a = step->first_access; a < end_access; a++)
     consider_access(scheduler, known, queue, &accesses[a]);
-  }
-  for (uint32_t a = step->first_access; a < end_access; a++) {
+  for (uint32_t a = step->first_access; a < end_access; a++)
     record(scheduler, index, a);
-  }
   step->first_wait = (uint32_t)scheduler->wait_count;
   while (scheduler->candidate_count > 0) {
     const uint32_t other = take_latest(scheduler);
@@ -160,15 +155,13 @@ static tdm_status schedule_step(struct scheduler *scheduler, uint32_t index) {
 static tdm_status schedule_run(struct scheduler *scheduler) {
   const tdm_schedule *schedule = scheduler->schedule;
   for (size_t s = 0; s < schedule->step_count; s++) {
-    if (begins_update(schedule, s)) {
-      TDM_TRY(tdm_clocks_barrier(&scheduler->clocks));
-    }
+    if (begins_update(schedule, s)) TDM_TRY(tdm_clocks_barrier(&scheduler->clocks));
     TDM_TRY(schedule_step(scheduler, (uint32_t)s));
   }
   return TDM_OK;
 }
 
-/* ---- Waits for the preceding run ------------------------------------------------------------ */
+/* ---- Waits for the preceding run ------------------------------------------------------------- */
 
 /* The clocks of the second run count steps of the first: each queue begins with all of its own. */
 static tdm_status begin_again(struct scheduler *scheduler) {
@@ -217,9 +210,8 @@ static tdm_status schedule_previous(struct scheduler *scheduler, const tdm_step_
   const uint32_t queue = step->queue;
   const size_t first_wait = scheduler->wait_count;
   bool rose = keep_waits(scheduler, waits + step->first_wait, step->wait_count, queue);
-  for (uint32_t i = 0; i < step->wait_count; i++) {
+  for (uint32_t i = 0; i < step->wait_count; i++)
     TDM_TRY(add_wait(scheduler, waits[step->first_wait + i]));
-  }
   consider_previous(scheduler, step);
   uint32_t *known = tdm_clocks_running(again, queue);
   while (scheduler->candidate_count > 0) {
@@ -258,16 +250,14 @@ static tdm_status schedule_again(struct scheduler *scheduler) {
   scheduler->waits = NULL;
   scheduler->wait_count = scheduler->wait_capacity = 0;
   for (size_t s = 0; s < schedule->step_count && status == TDM_OK; s++) {
-    if (begins_update(schedule, s)) {
-      status = tdm_clocks_barrier(&scheduler->again);
-    }
+    if (begins_update(schedule, s)) status = tdm_clocks_barrier(&scheduler->again);
     if (status == TDM_OK) status = schedule_previous(scheduler, waits, (uint32_t)s);
   }
   tdm_release(allocator, waits, capacity * sizeof(tdm_step_wait));
   return status;
 }
 
-/* ---- The pass ------------------------------------------------------------------------------- */
+/* ---- The pass -------------------------------------------------------------------------------- */
 
 /* Removes earlier waits, and numbers the steps of every queue within their phase. */
 static tdm_status number_positions(tdm_schedule *schedule) {
@@ -285,9 +275,8 @@ static tdm_status number_positions(tdm_schedule *schedule) {
 }
 
 static void forget_waits(tdm_schedule *schedule) {
-  for (size_t s = 0; s < schedule->step_count; s++) {
+  for (size_t s = 0; s < schedule->step_count; s++)
     schedule->steps[s].first_wait = schedule->steps[s].wait_count = 0;
-  }
 }
 
 tdm_status tdm_pass_schedule(tdm_schedule *schedule) {

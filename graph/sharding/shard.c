@@ -153,7 +153,7 @@ static tdm_status become_first_shard(tdm_graph *graph, const tdm_sharding *shard
   return TDM_OK;
 }
 
-/* ---- Parameters in pieces ---- */
+/* ---- Parameters in pieces -------------------------------------------------------------------- */
 
 /* A parameter that a device has assembled, for one replica. */
 typedef struct gathered_whole {
@@ -226,7 +226,7 @@ static tdm_status gather_wholes(tdm_graph *graph, bool deterministic, tdm_shard_
   return TDM_OK;
 }
 
-/* ---- The pass ---- */
+/* ---- The pass -------------------------------------------------------------------------------- */
 
 /* Fails if the node reads a sharded table in a way that is not supported. */
 static tdm_status check_reader(const tdm_graph *graph, const tdm_ir_node *node) {
@@ -273,9 +273,8 @@ tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, tdm_shard_traffi
   if (graph->shardings.count == 0) return TDM_OK;
   TDM_TRY(check_deliveries(graph));
   TDM_TRY(gather_wholes(graph, deterministic, out_traffic));
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     TDM_TRY(rewrite(graph, node, out_traffic));
-  }
   for (size_t i = 0; i < graph->shardings.count; i++)
     if (!graph->shardings.items[i].is_gathered)
       TDM_TRY(become_first_shard(graph, &graph->shardings.items[i]));

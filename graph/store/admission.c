@@ -38,7 +38,7 @@ static bool is_in_order(const tdm_admission *admission) {
 static void take_place(tdm_store *store, tdm_admission *admission) {
   if (!admission->ready) {
     store->exclusive = admission;
-    pthread_cond_broadcast(&store->granted);
+    (void)pthread_cond_broadcast(&store->granted);
     return;
   }
   if (is_in_order(admission)) {
@@ -86,9 +86,9 @@ static void leave_queue(tdm_store *store, tdm_admission *admission) {
 }
 
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   const bool admitted = enter_locked(store, admission);
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return admitted;
 }
 
@@ -146,11 +146,11 @@ void tdm_store_end_locked(tdm_store *store, tdm_admission *admission) {
 }
 
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   const bool waited = admission->waits;
   if (waited) leave_queue(store, admission);
   *out_admitted = waited ? tdm_store_admit_locked(store) : NULL;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return waited;
 }
 
@@ -163,10 +163,10 @@ bool tdm_store_is_alone(const tdm_store *store) {
 
 void tdm_store_enter_alone(tdm_store *store, tdm_admission *place) {
   *place = (tdm_admission){.ready = NULL};
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   (void)enter_locked(store, place);
   while (store->exclusive != place)
-    pthread_cond_wait(&store->granted, &store->lock);
+    (void)pthread_cond_wait(&store->granted, &store->lock);
   alone_in = store;
 }
 
@@ -174,6 +174,6 @@ void tdm_store_leave_alone(tdm_store *store) {
   alone_in = NULL;
   store->exclusive = NULL;
   tdm_admission *admitted = tdm_store_admit_locked(store);
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   tdm_store_start(admitted);
 }

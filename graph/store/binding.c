@@ -124,12 +124,12 @@ static struct tdm_fresh_entry *add_fresh(tdm_store_binding *binding, tdm_store_e
 static tdm_status find_entry(tdm_store *store, const tdm_graph_persistent *wanted,
                              const tdm_spec *spec, tdm_store_entry **slot,
                              tdm_tensor **out_loaded) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   tdm_store_entry *entry = tdm_map_get(&store->names, wanted->name);
   const tdm_status status = check(store, wanted, spec, entry);
   *slot = entry && entry->storage ? entry : NULL;
   *out_loaded = status == TDM_OK && !*slot ? tdm_tensor_retain(find_loaded(store, wanted)) : NULL;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return status;
 }
 
@@ -179,9 +179,9 @@ static tdm_store_copy *find_copy(const tdm_store_entry *entry, const tdm_device 
 tdm_status tdm_store_bind_copy(tdm_store_binding *binding, tdm_store_entry *const *slot,
                                tdm_device *device, tdm_store_copy **out_copy) {
   tdm_store *store = binding->store;
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   *out_copy = find_copy(*slot, device);
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   if (*out_copy) return TDM_OK;
   struct tdm_fresh_copy *fresh = tdm_region_take(&binding->region, sizeof *fresh, "binding");
   tdm_store_copy *copy = tdm_allocate(store->allocator, sizeof *copy, "derived copy");
@@ -325,7 +325,7 @@ static void link_log(tdm_store *store, struct tdm_fresh_log *fresh) {
 
 static tdm_status link_all(tdm_store_binding *binding, bool *out_again) {
   tdm_store *store = binding->store;
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   const tdm_status status = link_entries(binding, out_again);
   if (status == TDM_OK && !*out_again) {
     for (struct tdm_fresh_entry *fresh = binding->first; fresh; fresh = fresh->next)
@@ -336,7 +336,7 @@ static tdm_status link_all(tdm_store_binding *binding, bool *out_again) {
       link_log(store, fresh);
     tdm_store_grow_logs(store);
   }
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return status;
 }
 
@@ -348,9 +348,9 @@ static tdm_status fill_again(tdm_store_binding *binding) {
   for (struct tdm_fresh_entry *fresh = binding->first; fresh; fresh = fresh->next) {
     if (fresh->same) continue;
     tdm_tensor_release(fresh->loaded);
-    pthread_mutex_lock(&store->lock);
+    (void)pthread_mutex_lock(&store->lock);
     fresh->loaded = tdm_tensor_retain(find_loaded(store, fresh->wanted));
-    pthread_mutex_unlock(&store->lock);
+    (void)pthread_mutex_unlock(&store->lock);
     TDM_TRY(fill(binding, fresh));
   }
   return TDM_OK;

@@ -19,8 +19,8 @@ tdm_store *tdm_store_create(tdm_context *context) {
   store->references = 1;
   store->context = tdm_context_retain(context);
   store->allocator = allocator;
-  pthread_mutex_init(&store->lock, NULL);
-  pthread_cond_init(&store->granted, NULL);
+  (void)pthread_mutex_init(&store->lock, NULL);
+  (void)pthread_cond_init(&store->granted, NULL);
   tdm_map_init(&store->names, allocator);
   tdm_map_init(&store->tables, allocator);
   return store;
@@ -60,8 +60,8 @@ void tdm_store_release(tdm_store *store) {
   }
   tdm_map_deinit(&store->names);
   tdm_map_deinit(&store->tables);
-  pthread_cond_destroy(&store->granted);
-  pthread_mutex_destroy(&store->lock);
+  (void)pthread_cond_destroy(&store->granted);
+  (void)pthread_mutex_destroy(&store->lock);
   tdm_context *context = store->context;
   tdm_release(store->allocator, store, sizeof *store);
   tdm_context_release(context);
@@ -74,37 +74,37 @@ uint64_t tdm_store_version(const tdm_store *store) {
 uint64_t tdm_store_step(tdm_store *store) {
   if (!store) return 0;
   if (tdm_context_is_inherited(store->context)) return store->steps;
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   const uint64_t steps = store->steps;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return steps;
 }
 
 void tdm_store_add_trainer(tdm_store *store, tdm_store_trainer *trainer) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   tdm_store_trainer **last = &store->trainers;
   while (*last)
     last = &(*last)->next;
   *last = trainer;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
 }
 
 void tdm_store_remove_trainer(tdm_store *store, tdm_store_trainer *trainer) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   tdm_store_trainer **link = &store->trainers;
   while (*link && *link != trainer)
     link = &(*link)->next;
   if (*link) *link = trainer->next;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
 }
 
 tdm_status tdm_store_status(tdm_store *store) {
   if (!store) return tdm_fail_null("tdm_store_status: the store");
   TDM_TRY(tdm_context_check(store->context));
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   const tdm_status status =
       store->broken == TDM_OK ? TDM_OK : tdm_fail(store->broken, "%s", store->message);
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return status;
 }
 

@@ -171,7 +171,7 @@ void tdm_store_grow_logs(tdm_store *store);
 /* Records that the entry's values changed in unknown rows. Under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
-/* ---- Tables in shards (shards.c): under the lock ---- */
+/* ---- Tables in shards (shards.c): under the lock --------------------------------------------- */
 
 /* Return the name and the spec of the shard's table, or of the entry itself. */
 const char *tdm_store_entry_table(const tdm_store_entry *entry);

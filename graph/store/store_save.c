@@ -24,7 +24,7 @@ static bool has_own(tdm_store *store, const tdm_store_entry *entry) {
   return false;
 }
 
-/* ---- Values on this rank ---- */
+/* ---- Values on this rank --------------------------------------------------------------------- */
 
 static bool is_read_here(const tdm_store *store, int reader) {
   return reader == TDM_EVERY_RANK || reader == tdm_context_rank(store->context);
@@ -57,7 +57,7 @@ static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, si
   return TDM_OK;
 }
 
-/* ---- Over ranks ---- */
+/* ---- Over ranks ------------------------------------------------------------------------------ */
 
 /* Hashes everything that determines what ranks send each other. */
 static uint64_t digest_of(tdm_store *store, const tdm_saved_entry *saved, size_t count) {
@@ -116,7 +116,7 @@ tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, si
   return bring(store, saved, count, reader, list);
 }
 
-/* ---- The whole store ---- */
+/* ---- The whole store ------------------------------------------------------------------------- */
 
 /* For a value that was only loaded, no session has declared whether it is a state. */
 static bool is_state(const tdm_store *store, const tdm_store_entry *entry) {

@@ -7,7 +7,7 @@
 #include "graph/store/store.h"
 #include "tandem/graph/sessions.h"
 
-/* ---- Names, with "module." for wrapped modules in other programs' files ---- */
+/* ---- Names, with "module." for wrapped modules in other programs' files ---------------------- */
 
 enum { MODULE_LENGTH = sizeof TDM_MODULE_PART - 1 };
 
@@ -61,7 +61,7 @@ static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, cons
   return entry;
 }
 
-/* ---- Loading ---- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 static bool is_of_checkpoint(const char *name) {
   return strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0;
@@ -190,8 +190,8 @@ static tdm_status restart_states(tdm_store *store) {
 void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
   if (store->broken != TDM_OK) return;
   store->broken = status;
-  snprintf(store->message, sizeof store->message,
-           "the store is broken until its parameters are loaded again: %s", cause);
+  (void)snprintf(store->message, sizeof store->message,
+                 "the store is broken until its parameters are loaded again: %s", cause);
 }
 
 static tdm_status set_listed(tdm_store *store, tdm_uploads *uploads, const tdm_tensor_list *list) {

@@ -48,7 +48,7 @@ _Static_assert(offsetof(mpi_endpoint, base) == 0, "an endpoint is the beginning 
 /* The table that dlsym finds by TDM_TRANSPORT_SYMBOL. */
 TDM_API extern const tdm_transport tdm_transport_plugin;
 
-/* ---- words.c: statuses, messages, memory ---- */
+/* ---- words.c: statuses, messages, memory ----------------------------------------------------- */
 
 /* Returns the version text of the MPI library in the process. */
 const char *mpi_version(void);
@@ -68,13 +68,13 @@ void *mpi_take(const tdm_allocator *allocator, size_t bytes);
 /* Frees memory of mpi_take; memory may be NULL. */
 void mpi_give_back(const tdm_allocator *allocator, void *memory, size_t bytes);
 
-/* ---- limits.c ---- */
+/* ---- limits.c -------------------------------------------------------------------------------- */
 
 /* Returns the largest size in bytes, above 0, of a message that this rank sends without waiting for
  * the receiver. MPI must be initialized. */
 size_t mpi_eager_bytes(void);
 
-/* ---- life.c ---- */
+/* ---- life.c ---------------------------------------------------------------------------------- */
 
 /* Functions of the transport's table (net/transport.h). */
 tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endpoint,
@@ -82,7 +82,7 @@ tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endp
 tdm_status mpi_close(tdm_endpoint *endpoint, uint64_t timeout_ns, char *message);
 void mpi_abandon(tdm_endpoint *endpoint);
 
-/* ---- outstanding.c: messages in flight ---- */
+/* ---- outstanding.c: messages in flight ------------------------------------------------------- */
 
 /* Reserves entries for further pieces; changes nothing on failure. */
 tdm_status mpi_reserve(mpi_endpoint *endpoint, size_t more);

@@ -107,15 +107,15 @@ static tdm_status duplicate(mpi_endpoint *endpoint, const tdm_endpoint_options *
 static tdm_status name_ranks(mpi_endpoint *endpoint, uint64_t timeout_ns, char *message) {
   tdm_rank *own = &endpoint->own;
   own->pid = (int64_t)getpid();
-  if (gethostname(own->host, sizeof(own->host) - 1) != 0)
+  if (gethostname(own->host, sizeof own->host - 1) != 0)
     memcpy(own->host, "unknown", sizeof("unknown"));
-  const size_t bytes = (size_t)endpoint->base.rank_count * sizeof(*own);
+  const size_t bytes = (size_t)endpoint->base.rank_count * sizeof *own;
   tdm_rank *ranks = mpi_take(&endpoint->base.allocator, bytes);
   if (!ranks) return mpi_refuse(TDM_OUT_OF_MEMORY, message, "out of memory: names of ranks");
   endpoint->base.ranks = ranks;
   MPI_Request *request = &endpoint->pending;
   const tdm_status status =
-      mpi_check(MPI_Iallgather(own, (int)sizeof(*own), MPI_BYTE, ranks, (int)sizeof(*own), MPI_BYTE,
+      mpi_check(MPI_Iallgather(own, (int)sizeof *own, MPI_BYTE, ranks, (int)sizeof *own, MPI_BYTE,
                                endpoint->comm, request),
                 "MPI_Iallgather", message);
   return status == TDM_OK ? finish(request, timeout_ns, "MPI_Iallgather", message) : status;
@@ -140,7 +140,7 @@ static void free_endpoint(mpi_endpoint *endpoint) {
   mpi_free_tables(endpoint);
   mpi_give_back(&allocator, (void *)endpoint->base.ranks,
                 (size_t)endpoint->base.rank_count * sizeof(tdm_rank));
-  mpi_give_back(&allocator, endpoint, sizeof(*endpoint));
+  mpi_give_back(&allocator, endpoint, sizeof *endpoint);
 }
 
 /* Ends an endpoint without the other ranks. Its memory stays while requests are outstanding. */
@@ -157,12 +157,11 @@ static void let_go(mpi_endpoint *endpoint) {
 tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endpoint,
                     char *message) {
   const size_t piece = options->piece_bytes == 0 ? LONGEST_PIECE : options->piece_bytes;
-  if (piece > LONGEST_PIECE || piece % 8 != 0) {
+  if (piece > LONGEST_PIECE || piece % 8 != 0)
     return mpi_refuse(TDM_INVALID_ARGUMENT, message, "pieces of %zu bytes", piece);
-  }
   tdm_status status = ensure_mpi(message);
   if (status != TDM_OK) return status;
-  mpi_endpoint *endpoint = mpi_take(&options->allocator, sizeof(*endpoint));
+  mpi_endpoint *endpoint = mpi_take(&options->allocator, sizeof *endpoint);
   if (!endpoint) return mpi_refuse(TDM_OUT_OF_MEMORY, message, "out of memory: an endpoint");
   endpoint->base.transport = &tdm_transport_plugin;
   endpoint->base.allocator = options->allocator;

@@ -21,7 +21,7 @@ static size_t without_headers(double bytes) {
   return bytes > 2 * HEADER_BYTES ? (size_t)bytes - HEADER_BYTES : HEADER_BYTES;
 }
 
-/* ---- UCX ---- */
+/* ---- UCX ------------------------------------------------------------------------------------- */
 
 /* UCX writes sizes as "65536", "64k", "64KB", "1m", "inf", "auto". */
 static size_t ucx_bytes(void) {
@@ -41,7 +41,7 @@ static size_t ucx_bytes(void) {
   return without_headers(bytes);
 }
 
-/* ---- Control variables ---- */
+/* ---- Control variables ----------------------------------------------------------------------- */
 
 /* Reads the variable into value of capacity, and its type into *out_type. Returns false if it does
  * not exist or is larger. */

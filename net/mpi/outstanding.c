@@ -6,37 +6,36 @@
 
 #include "net/mpi/engine.h"
 
-/* ---- Allocation ---- */
+/* ---- Allocation ------------------------------------------------------------------------------ */
 
 void mpi_free_tables(mpi_endpoint *endpoint) {
   const tdm_allocator *allocator = &endpoint->base.allocator;
-  mpi_give_back(allocator, endpoint->requests, endpoint->capacity * sizeof(*endpoint->requests));
-  mpi_give_back(allocator, endpoint->owners, endpoint->capacity * sizeof(*endpoint->owners));
-  mpi_give_back(allocator, endpoint->done, endpoint->capacity * sizeof(*endpoint->done));
-  mpi_give_back(allocator, endpoint->statuses, endpoint->capacity * sizeof(*endpoint->statuses));
+  mpi_give_back(allocator, endpoint->requests, endpoint->capacity * sizeof *endpoint->requests);
+  mpi_give_back(allocator, endpoint->owners, endpoint->capacity * sizeof *endpoint->owners);
+  mpi_give_back(allocator, endpoint->done, endpoint->capacity * sizeof *endpoint->done);
+  mpi_give_back(allocator, endpoint->statuses, endpoint->capacity * sizeof *endpoint->statuses);
 }
 
 tdm_status mpi_reserve(mpi_endpoint *endpoint, size_t more) {
   const size_t needed = endpoint->count + more;
   if (needed <= endpoint->capacity) return TDM_OK;
-  if (needed > INT_MAX / 2) {
+  if (needed > INT_MAX / 2)
     return mpi_refuse(TDM_OUT_OF_MEMORY, endpoint->base.message, "%zu messages are out", needed);
-  }
   const tdm_allocator *allocator = &endpoint->base.allocator;
   mpi_endpoint grown = *endpoint;
   grown.capacity = needed < 64 ? 64 : 2 * needed;
-  grown.requests = mpi_take(allocator, grown.capacity * sizeof(*grown.requests));
-  grown.owners = mpi_take(allocator, grown.capacity * sizeof(*grown.owners));
-  grown.done = mpi_take(allocator, grown.capacity * sizeof(*grown.done));
-  grown.statuses = mpi_take(allocator, grown.capacity * sizeof(*grown.statuses));
+  grown.requests = mpi_take(allocator, grown.capacity * sizeof *grown.requests);
+  grown.owners = mpi_take(allocator, grown.capacity * sizeof *grown.owners);
+  grown.done = mpi_take(allocator, grown.capacity * sizeof *grown.done);
+  grown.statuses = mpi_take(allocator, grown.capacity * sizeof *grown.statuses);
   if (!grown.requests || !grown.owners || !grown.done || !grown.statuses) {
     mpi_free_tables(&grown);
     return mpi_refuse(TDM_OUT_OF_MEMORY, endpoint->base.message, "out of memory for %zu messages",
                       grown.capacity);
   }
   if (endpoint->count > 0) {
-    memcpy(grown.requests, endpoint->requests, endpoint->count * sizeof(*grown.requests));
-    memcpy(grown.owners, endpoint->owners, endpoint->count * sizeof(*grown.owners));
+    memcpy(grown.requests, endpoint->requests, endpoint->count * sizeof *grown.requests);
+    memcpy(grown.owners, endpoint->owners, endpoint->count * sizeof *grown.owners);
   }
   mpi_free_tables(endpoint);
   endpoint->requests = grown.requests;
@@ -47,7 +46,7 @@ tdm_status mpi_reserve(mpi_endpoint *endpoint, size_t more) {
   return TDM_OK;
 }
 
-/* ---- Settling ---- */
+/* ---- Settling -------------------------------------------------------------------------------- */
 
 /* Records the end of a piece; code is the piece's own. */
 static void end_piece(tdm_net_request *request, MPI_Status *of, int code) {
@@ -115,9 +114,8 @@ tdm_status mpi_poll(tdm_endpoint *base, tdm_net_request **out_settled) {
 
 tdm_status mpi_cancel(tdm_endpoint *base, tdm_net_request *request) {
   mpi_endpoint *endpoint = (mpi_endpoint *)base;
-  if (request->kind != TDM_NET_RECEIVE) {
+  if (request->kind != TDM_NET_RECEIVE)
     return mpi_refuse(TDM_UNSUPPORTED, base->message, "MPI takes back receives alone");
-  }
   for (size_t i = 0; i < endpoint->count; i++) {
     if (endpoint->owners[i] != request) continue;
     const tdm_status status =

@@ -84,7 +84,7 @@ static tdm_status post_receive(tdm_endpoint *base, tdm_net_request *request, int
   return posted(request);
 }
 
-/* ---- Collectives ---- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 static tdm_status post_broadcast(tdm_endpoint *base, tdm_net_request *request, int root,
                                  void *memory, size_t bytes) {
@@ -165,7 +165,7 @@ static tdm_status post_barrier(tdm_endpoint *base, tdm_net_request *request) {
   return add(endpoint, request, handle, code);
 }
 
-/* ---- The table ---- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 const tdm_transport tdm_transport_plugin = {
     .abi = TDM_TRANSPORT_ABI,

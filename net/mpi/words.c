@@ -16,11 +16,11 @@ static void read_version(void) {
   int length = 0;
   (void)MPI_Get_library_version(text, &length);
   if (strncmp(text, ENGINE_VERSION_BEGIN, strlen(ENGINE_VERSION_BEGIN)) != 0) {
-    (void)snprintf(version_text, sizeof(version_text), "%.40s", text);
+    (void)snprintf(version_text, sizeof version_text, "%.40s", text);
     return;
   }
   const char *number = text + strcspn(text, "0123456789");
-  (void)snprintf(version_text, sizeof(version_text), "%s %.*s", ENGINE_VERSION_BEGIN,
+  (void)snprintf(version_text, sizeof version_text, "%s %.*s", ENGINE_VERSION_BEGIN,
                  (int)strspn(number, "0123456789."), number);
 }
 

@@ -90,7 +90,7 @@ static void unsupported_dtypes_are_misfits(void **unused) {
   fwrite(&size, 8, 1, file);
   fwrite(header, 1, size, file);
   fwrite("\1\2\3\4", 1, 4, file);
-  fclose(file);
+  (void)fclose(file);
   tdm_session *session = dict_session(context, "block/fc", 4, 1);
   tdm_state_dict_options options = tdm_state_dict_options_default();
   options.convert_dtypes = options.allow_missing = true;

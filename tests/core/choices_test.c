@@ -61,7 +61,7 @@ static void many_names_are_counted(void **state) {
   tdm_choices choices;
   tdm_choices_init(&choices, "layer98/bias");
   for (int i = 0; i < 100; i++) {
-    snprintf(names[i], sizeof names[i], "layer%d/bia", i);
+    (void)snprintf(names[i], sizeof names[i], "layer%d/bia", i);
     tdm_choices_add(&choices, names[i]);
   }
   const char *text = tdm_choices_text(&choices, "parameters");
@@ -71,7 +71,7 @@ static void many_names_are_counted(void **state) {
   for (const char *at = text; (at = strstr(at, "layer")); at++)
     listed++;
   char counted[32];
-  snprintf(counted, sizeof counted, " and %zu more (", 100 - (listed - 1));
+  (void)snprintf(counted, sizeof counted, " and %zu more (", 100 - (listed - 1));
   assert_non_null(strstr(text, counted));
 }
 

@@ -29,7 +29,7 @@ static const expectation expectations[] = {
 
 static void every_dtype_has_its_row(void **state) {
   (void)state;
-  const size_t count = sizeof(expectations) / sizeof(expectations[0]);
+  const size_t count = sizeof expectations / sizeof expectations[0];
   assert_int_equal(count, TDM_DTYPE_COUNT - 1);
   for (size_t i = 0; i < count; i++) {
     const expectation *expected = &expectations[i];
@@ -44,15 +44,14 @@ static void every_dtype_has_its_row(void **state) {
 static void others_are_none(void **state) {
   (void)state;
   const tdm_dtype others[] = {TDM_DTYPE_NONE, TDM_DTYPE_COUNT, (tdm_dtype)-1, (tdm_dtype)1000};
-  for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     assert_int_equal(tdm_dtype_bytes(others[i]), 0);
     assert_string_equal(tdm_dtype_name(others[i]), "none");
     assert_false(tdm_dtype_is_floating(others[i]));
   }
   const char *const names[] = {"", "none", "float", "F32 ", "f32", "FLOAT32"};
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+  for (size_t i = 0; i < sizeof(names) / sizeof names[0]; i++)
     assert_int_equal(tdm_dtype_from_name(names[i]), TDM_DTYPE_NONE);
-  }
   assert_int_equal(tdm_dtype_from_name(NULL), TDM_DTYPE_NONE);
 }
 

@@ -97,7 +97,7 @@ static tdm_loop *create_loop(uv_loop_t *uv) {
   return loop;
 }
 
-/* ---- own loop ---- */
+/* ---- own loop -------------------------------------------------------------------------------- */
 
 static void own_loop_runs_tasks_of_many_threads_in_order(void **state) {
   (void)state;
@@ -105,9 +105,8 @@ static void own_loop_runs_tasks_of_many_threads_in_order(void **state) {
   prepare(&record, create_loop(NULL));
   assert_false(tdm_loop_is_current(record.loop));
   pthread_t threads[POSTERS];
-  for (int i = 0; i < POSTERS; i++) {
+  for (int i = 0; i < POSTERS; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, post_all, tasks[i]), 0);
-  }
   wait_for(&record, &record.ran, POSTERS * TASKS_EACH);
   for (int i = 0; i < POSTERS; i++)
     assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -223,12 +222,11 @@ static void the_last_task_may_outrun_its_poster(void **state) {
   static chain_task closings[REPEATS];
   cpu_set_t before;
   cpu_set_t one;
-  assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
   CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++) {
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
     if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
-  }
-  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
   for (int repeat = 0; repeat < REPEATS; repeat++) {
     witness *record = &records[repeat];
     *record = (witness){.loop = create_loop(NULL)};
@@ -238,10 +236,10 @@ static void the_last_task_may_outrun_its_poster(void **state) {
     wait_for(record, &record->closed, 1);
     assert_int_equal(pthread_join(thread, NULL), 0);
   }
-  assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+  assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-/* ---- caller's loop ---- */
+/* ---- caller's loop --------------------------------------------------------------------------- */
 
 static void close_on(uv_loop_t *uv, witness *record) {
   tdm_loop_close(record->loop, count_closed, record);
@@ -290,9 +288,8 @@ static void holds_keep_uv_run_until_other_threads_are_done(void **state) {
     pthread_t threads[POSTERS];
     for (int i = 0; i < POSTERS; i++)
       tdm_loop_hold(record.loop);
-    for (int i = 0; i < POSTERS; i++) {
+    for (int i = 0; i < POSTERS; i++)
       assert_int_equal(pthread_create(&threads[i], NULL, post_all_and_unhold, tasks[i]), 0);
-    }
     assert_int_equal(uv_run(&uv, UV_RUN_DEFAULT), 0);
     assert_int_equal(atomic_load(&record.ran), POSTERS * TASKS_EACH);
     assert_true(record.in_order);
@@ -323,9 +320,8 @@ static void the_last_task_is_never_left_behind(void **state) {
     pthread_t threads[2];
     for (int j = 0; j < 2; j++)
       tdm_loop_hold(record.loop);
-    for (int j = 0; j < 2; j++) {
+    for (int j = 0; j < 2; j++)
       assert_int_equal(pthread_create(&threads[j], NULL, post_first_and_unhold, &tasks[j][i]), 0);
-    }
     assert_int_equal(uv_run(&uv, UV_RUN_DEFAULT), 0);
     assert_int_equal(atomic_load(&record.ran), 2 * (i + 1));
     for (int j = 0; j < 2; j++)
@@ -390,7 +386,7 @@ static void callers_loop_runs_what_was_posted_when_it_closes(void **state) {
   assert_true(record.in_order);
 }
 
-/* ---- The end of the process ---- */
+/* ---- The end of the process ------------------------------------------------------------------ */
 
 typedef struct last_words {
   tdm_loop_task task;

@@ -29,9 +29,8 @@ static int create_map(void **state) {
   if (!shared.faulty) return 1;
   const tdm_allocator allocator = tdm_faulty_allocator_view(shared.faulty);
   tdm_map_init(&shared.map, &allocator);
-  for (int i = 0; i < KEYS; i++) {
-    (void)snprintf(shared.keys[i], sizeof(shared.keys[i]), "layer%d.bias", i);
-  }
+  for (int i = 0; i < KEYS; i++)
+    (void)snprintf(shared.keys[i], sizeof shared.keys[i], "layer%d.bias", i);
   *state = &shared;
   return 0;
 }
@@ -49,9 +48,9 @@ static void every_bit_of_the_input_flips_half_the_hash(void **state) {
   unsigned char bytes[24];
   int flips = 0;
   int pairs = 0;
-  for (size_t size = 1; size <= sizeof(bytes); size++) {
+  for (size_t size = 1; size <= sizeof bytes; size++) {
     for (size_t bit = 0; bit < size * 8; bit++, pairs++) {
-      memset(bytes, (int)size, sizeof(bytes));
+      memset(bytes, (int)size, sizeof bytes);
       const uint64_t before = tdm_hash_bytes(bytes, size, 0);
       bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
       const int changed = __builtin_popcountll(before ^ tdm_hash_bytes(bytes, size, 0));
@@ -65,11 +64,10 @@ static void every_bit_of_the_input_flips_half_the_hash(void **state) {
 static void sizes_and_seeds_tell_hashes_apart(void **state) {
   (void)state;
   const unsigned char zeroes[32] = {0};
-  for (size_t a = 0; a < sizeof(zeroes); a++) {
+  for (size_t a = 0; a < sizeof zeroes; a++) {
     assert_true(tdm_hash_bytes(zeroes, a, 0) != tdm_hash_bytes(zeroes, a, 1));
-    for (size_t b = 0; b < a; b++) {
+    for (size_t b = 0; b < a; b++)
       assert_true(tdm_hash_bytes(zeroes, a, 0) != tdm_hash_bytes(zeroes, b, 0));
-    }
   }
   assert_true(tdm_hash_string("abc", 5) == tdm_hash_bytes("abcd", 3, 5));
   assert_true(tdm_hash_bytes(NULL, 0, 5) == tdm_hash_string("", 5));
@@ -84,10 +82,10 @@ static void what_was_put_is_found(void **state) {
   }
   for (int i = 0; i < KEYS; i++) {
     char key[24]; /* another text of equal characters */
-    memcpy(key, all->keys[i], sizeof(key));
+    memcpy(key, all->keys[i], sizeof key);
     assert_ptr_equal(tdm_map_get(&all->map, key), all->keys[i]);
     char longer[32];
-    const int length = snprintf(longer, sizeof(longer), "%s.more", key) - 5;
+    const int length = snprintf(longer, sizeof longer, "%s.more", key) - 5;
     assert_ptr_equal(tdm_map_get_part(&all->map, longer, (size_t)length), all->keys[i]);
     assert_null(tdm_map_get_part(&all->map, longer, (size_t)length + 1));
     assert_null(tdm_map_get_part(&all->map, longer, (size_t)length - 1));
@@ -167,9 +165,8 @@ static void a_failed_put_changes_nothing(void **state) {
     assert_int_equal(status, TDM_OUT_OF_MEMORY);
     assert_int_equal(all->map.table.count, i);
     assert_null(tdm_map_get(&all->map, all->keys[i]));
-    for (int j = 0; j < i; j++) {
+    for (int j = 0; j < i; j++)
       assert_ptr_equal(tdm_map_get(&all->map, all->keys[j]), all->keys[j]);
-    }
     assert_int_equal(tdm_map_put(&all->map, all->keys[i], all->keys[i]), TDM_OK);
   }
   assert_in_range(failures, 5, 12); /* once for each doubling */

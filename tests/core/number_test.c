@@ -62,7 +62,7 @@ static void messages_have_a_point(void **state) {
   assert_string_equal(text, "1,5");
 }
 
-/* ---- JSON ---- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 typedef struct sink {
   char text[4096];

@@ -89,9 +89,8 @@ static void a_ring_wakes_all(void **state) {
   game all = {0};
   enum { THREADS = 4 };
   pthread_t threads[THREADS];
-  for (int i = 0; i < THREADS; i++) {
+  for (int i = 0; i < THREADS; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, wait_for_one, &all), 0);
-  }
   while (atomic_load(&all.bell.sleepers) < THREADS)
     tdm_spin_pause();
   atomic_store(&all.turn, 1);

@@ -30,10 +30,10 @@ static void known_answers(void **state) {
        {0xa4093822, 0x299f31d0},
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
-  for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+  for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
     uint32_t out[4];
     tdm_philox4x32(vectors[i].counter, vectors[i].key, out);
-    assert_memory_equal(out, vectors[i].answer, sizeof(out));
+    assert_memory_equal(out, vectors[i].answer, sizeof out);
   }
 }
 
@@ -43,12 +43,12 @@ static void a_block_is_addressed_as_documented(void **state) {
   static const uint32_t answer[4] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
   uint32_t out[4];
   tdm_random_block(&random, 0x85a308d3243f6a88u, out);
-  assert_memory_equal(out, answer, sizeof(out));
+  assert_memory_equal(out, answer, sizeof out);
   /* The step's bits come from the top: step 1 is the highest bit of the block. */
   tdm_random next = random;
   next.step = 1;
   tdm_random_block(&next, 0x05a308d3243f6a88u, out);
-  assert_memory_equal(out, answer, sizeof(out));
+  assert_memory_equal(out, answer, sizeof out);
 }
 
 static void numbers_do_not_depend_on_order(void **state) {
@@ -69,7 +69,7 @@ static void numbers_do_not_depend_on_order(void **state) {
   for (uint64_t block = 0; block < COUNT / 4; block++) {
     uint32_t out[4];
     tdm_random_block(&random, block, out);
-    assert_memory_equal(out, &words[block * 4], sizeof(out));
+    assert_memory_equal(out, &words[block * 4], sizeof out);
   }
 }
 
@@ -83,9 +83,8 @@ static void seed_stream_and_step_all_matter(void **state) {
   others[3].step = 1;
   for (int other = 0; other < 4; other++) {
     int equal = 0;
-    for (uint64_t i = 0; i < 1000; i++) {
+    for (uint64_t i = 0; i < 1000; i++)
       equal += tdm_random_uint32(&base, i) == tdm_random_uint32(&others[other], i);
-    }
     assert_true(equal <= 1);
   }
 }

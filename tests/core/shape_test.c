@@ -19,7 +19,7 @@ static void names_come_back_as_text(void **state) {
   (void)state;
   const char *const names[] = {"a", "batch", "batch_2",      "z9_",          "0",
                                "_", "aa",    "aaaaaaaaaaaa", "____________", "999999999999"};
-  const size_t count = sizeof(names) / sizeof(names[0]);
+  const size_t count = sizeof(names) / sizeof names[0];
   for (size_t i = 0; i < count; i++) {
     const tdm_dim dim = TDM_DIM(names[i]);
     char text[24];

@@ -26,7 +26,7 @@ static void the_authors_vectors(void **state) {
                  {8, 0x93f5f5799a932462u}, {15, 0xa129ca6149be45e5u}, {16, 0x3f2acc7f57c29bdbu}};
   const tdm_siphash_key key = {{0x0706050403020100u, 0x0f0e0d0c0b0a0908u}};
   unsigned char bytes[16];
-  for (size_t i = 0; i < sizeof(bytes); i++)
+  for (size_t i = 0; i < sizeof bytes; i++)
     bytes[i] = (unsigned char)i;
   for (size_t i = 0; i < TDM_COUNT_OF(vectors); i++)
     assert_true(tdm_siphash(&key, bytes, vectors[i].bytes) == vectors[i].hash);
@@ -37,7 +37,7 @@ static void keys_are_drawn_anew(void **state) {
   tdm_siphash_key first, second;
   assert_int_equal(tdm_siphash_key_draw(&first), TDM_OK);
   assert_int_equal(tdm_siphash_key_draw(&second), TDM_OK);
-  assert_memory_not_equal(&first, &second, sizeof(first));
+  assert_memory_not_equal(&first, &second, sizeof first);
 }
 
 enum { KEYS = 3000, KEY_BYTES = 24 };

@@ -23,7 +23,7 @@ typedef struct observation {
 static void *observe(void *user) {
   observation *seen = user;
   (void)pthread_barrier_wait(&seen->named);
-  (void)pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
+  (void)pthread_getname_np(pthread_self(), seen->name, sizeof seen->name);
   sigset_t blocked;
   (void)pthread_sigmask(SIG_SETMASK, NULL, &blocked);
   seen->term_blocked = sigismember(&blocked, SIGTERM);

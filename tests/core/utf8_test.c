@@ -44,11 +44,10 @@ static void malformed_sequences_are_refused(void **state) {
       "\xE2\x82(",
       "\xF0\x9F\x98(",
   };
-  for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+  for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
     uint32_t point = 0;
-    if (tdm_utf8_decode(malformed[i], strlen(malformed[i]), &point) != 0) {
+    if (tdm_utf8_decode(malformed[i], strlen(malformed[i]), &point) != 0)
       fail_msg("sequence %zu was taken for U+%04X", i, point);
-    }
     assert_false(tdm_utf8_is_valid(malformed[i], strlen(malformed[i])));
   }
 }

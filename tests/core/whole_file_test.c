@@ -53,10 +53,10 @@ static int count_left(const char *begin) {
 /* A file of one letter throughout, in several writes. */
 static tdm_status save_letter(const char *path, char letter) {
   tdm_whole_file *file;
-  memset(content, letter, sizeof(content));
+  memset(content, letter, sizeof content);
   tdm_status status = tdm_whole_file_create(&allocator, path, &file);
   for (int i = 0; i < PIECES && status == TDM_OK; i++)
-    status = tdm_whole_file_write(file, content, sizeof(content) / PIECES);
+    status = tdm_whole_file_write(file, content, sizeof content / PIECES);
   if (status == TDM_OK) status = tdm_whole_file_commit(file);
   tdm_whole_file_destroy(file);
   return status;
@@ -66,10 +66,10 @@ static tdm_status save_letter(const char *path, char letter) {
 static char whole_letter(const char *path) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
-  assert_int_equal(fread(content, 1, sizeof(content), file), sizeof(content));
+  assert_int_equal(fread(content, 1, sizeof content, file), sizeof content);
   assert_int_equal(fgetc(file), EOF);
   (void)fclose(file);
-  for (size_t i = 1; i < sizeof(content); i++)
+  for (size_t i = 1; i < sizeof content; i++)
     if (content[i] != content[0]) fail_msg("byte %zu is %c after %c", i, content[i], content[0]);
   return content[0];
 }
@@ -216,7 +216,7 @@ static void the_longest_name_is_saved(void **state) {
   assert_int_equal(unlink(path), 0);
 }
 
-/* ---- Symbolic links ---- */
+/* ---- Symbolic links -------------------------------------------------------------------------- */
 
 static bool is_link(const char *path) {
   struct stat about;
@@ -270,16 +270,16 @@ static void what_is_no_file_is_refused(void **state) {
   assert_non_null(strstr(tdm_last_message(), "no path was given"));
   int ends[2];
   assert_int_equal(pipe(ends), 0);
-  (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[1]);
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
   assert_refused(path, "no regular file");
   FILE *nameless = tmpfile();
   assert_non_null(nameless);
-  (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(nameless));
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(nameless));
   assert_refused(path, "without a name");
   (void)fclose(nameless);
   char longest[5000];
-  memset(longest, '/', sizeof(longest));
-  longest[sizeof(longest) - 1] = '\0';
+  memset(longest, '/', sizeof longest);
+  longest[sizeof longest - 1] = '\0';
   assert_refused(longest, strerror(ENAMETOOLONG));
 }
 

@@ -111,7 +111,7 @@ static void safetensors_survive(void **state) {
                                                                                  "[27,27]") "}";
   char file[FILE_LIMIT];
   char path[PATH_BYTES];
-  const size_t size = build_file(file, sizeof(header) - 1, header, sizeof(header) - 1, 27);
+  const size_t size = build_file(file, sizeof header - 1, header, sizeof header - 1, 27);
   write_file(path, "in.safetensors", file, size);
   sweep(fixture, load_file);
   list_to_save = tdm_tensor_list_create(fixture->context);

@@ -73,7 +73,7 @@ static void bad_sources_are_refused(void **state) {
       {"two fields are named x", SOURCE(.fields = twice, .field_count = 2)},
   };
 #undef SOURCE
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     assert_null(tdm_dataset_create(fixture->context, &table[i].source));
     assert_message(table[i].message);
   }
@@ -138,7 +138,7 @@ static void tensors_that_do_not_fit_are_refused(void **state) {
       {far, "other lies on sim:0"},
       {NULL, "other is NULL"},
   };
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     tdm_tensor *const tensors[] = {four, table[i].tensor};
     assert_null(tdm_dataset_from_tensors(context, names, tensors, 2));
     assert_message(table[i].message);

@@ -63,7 +63,7 @@ static void no_batch_crosses_groups(void **state) {
     assert_non_null(loader);
     int32_t kept[ITEMS];
     memcpy(kept, groups, sizeof(kept));
-    memset(groups, 0, sizeof(groups)); /* only borrowed for the creation */
+    memset(groups, 0, sizeof groups); /* only borrowed for the creation */
     const int64_t wanted = expected_batches(kept, options.drop_last);
     assert_int_equal(tdm_loader_batch_count(loader), wanted);
     assert_int_equal(read_epoch(loader, kept, batch_groups, seen), wanted);
@@ -91,7 +91,7 @@ static void epochs_of_groups_repeat(void **state) {
   const tdm_loader_options options =
       OPTIONS(tdm_loader_options, o.batch_size = BATCH, o.shuffle = true, o.groups = groups);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
-  const size_t bytes = (size_t)tdm_loader_batch_count(loader) * sizeof(*first);
+  const size_t bytes = (size_t)tdm_loader_batch_count(loader) * sizeof *first;
   assert_int_equal(tdm_loader_start(loader, 1), TDM_OK);
   (void)read_epoch(loader, groups, first, seen);
   assert_int_equal(tdm_loader_start(loader, 2), TDM_OK);

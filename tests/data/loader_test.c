@@ -31,7 +31,7 @@ static int64_t read_epoch(tdm_loader *loader, int64_t *values, int64_t *rows) {
     const tdm_shape shape = tdm_tensor_shape(batch[0]);
     const tdm_shape wanted = tdm_shape_of(1, rows[batches]);
     assert_true(tdm_shape_equal(&shape, &wanted));
-    memcpy(values + count, tdm_tensor_data(batch[0]), (size_t)rows[batches] * sizeof(*values));
+    memcpy(values + count, tdm_tensor_data(batch[0]), (size_t)rows[batches] * sizeof *values);
     count += rows[batches];
     tdm_tensor_release(batch[0]);
   }
@@ -47,7 +47,7 @@ static void a_hundred_items_by_thirty(void **state) {
     assert_int_equal(tdm_loader_start(loader, epoch), TDM_OK);
     assert_int_equal(read_epoch(loader, values, rows), 4);
     const int64_t wanted[] = {30, 30, 30, 10};
-    assert_memory_equal(rows, wanted, sizeof(wanted));
+    assert_memory_equal(rows, wanted, sizeof wanted);
     for (int64_t i = 0; i < 100; i++)
       assert_int_equal(values[i], i);
     assert_int_equal(read_epoch(loader, values, rows), 0); /* the end stays the end */
@@ -61,7 +61,7 @@ static void drop_last_drops_only_a_short_batch(void **state) {
   } table[] = {{100, 30, 3}, {90, 30, 3}, {29, 30, 0}, {30, 30, 1}, {0, 30, 0}, {5, 0, 5}};
   int64_t values[100];
   int64_t rows[101];
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     const tdm_loader_options options =
         OPTIONS(tdm_loader_options, o.batch_size = OR_ONE(table[i].batch_size), o.drop_last = true);
     tdm_loader *loader = make_loader(*state, table[i].length, &options);
@@ -118,12 +118,12 @@ static void a_shuffle_depends_on_seed_and_epoch_alone(void **state) {
     in_place += first[i] == i;
   assert_true(in_place < 20); /* one is to be expected */
   read_shuffled(*state, 7, 3, other);
-  assert_memory_equal(first, other, sizeof(first));
+  assert_memory_equal(first, other, sizeof first);
   const uint64_t keys[][2] = {{7, 4}, {8, 3}, {7, 3 + ((uint64_t)1 << 32)}, {UINT64_MAX, 3}};
-  for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     read_shuffled(*state, keys[i][0], keys[i][1], other);
     assert_permutation(other, ITEMS);
-    assert_memory_not_equal(first, other, sizeof(first));
+    assert_memory_not_equal(first, other, sizeof first);
   }
 }
 
@@ -165,7 +165,7 @@ static void a_start_begins_anew(void **state) {
   tdm_tensor_release(batch[0]);
   assert_int_equal(tdm_loader_start(loader, 5), TDM_OK);
   assert_int_equal(read_epoch(loader, again, rows), 4);
-  assert_memory_equal(whole, again, sizeof(whole));
+  assert_memory_equal(whole, again, sizeof whole);
   tdm_loader_release(loader);
 }
 
@@ -183,7 +183,7 @@ static void bad_options_are_refused(void **state) {
       {"4000 bytes", OPTIONS(tdm_loader_options, o.struct_size = TDM_OPTIONS_INITIALIZED | 4000)},
   };
   tdm_dataset *dataset = make_counting_dataset(fixture->context, 4);
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     assert_null(tdm_loader_create(dataset, &table[i].options));
     assert_message(table[i].message);
   }

@@ -66,7 +66,7 @@ tdm_context *make_context(const tdm_allocator *allocator) {
 }
 
 int set_up(void **state) {
-  data_fixture *made = calloc(1, sizeof(*made));
+  data_fixture *made = calloc(1, sizeof *made);
   if (!made) return 1;
   made->faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(made->faulty);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- Kernels ------------------------------------------------------------------------------- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t attribute) {
   uint64_t mixed = (uint64_t)out * 31 + (uint64_t)attribute;
@@ -23,9 +23,8 @@ static tdm_status execute_mix(const tdm_kernel_call *call) {
   const size_t input_count = (size_t)attributes->input_count;
   for (int64_t i = 0; i < count; i++) {
     int64_t inputs[8];
-    for (size_t k = 0; k < input_count; k++) {
+    for (size_t k = 0; k < input_count; k++)
       inputs[k] = ((const int64_t *)call->inputs[k + 1])[i];
-    }
     out[i] = test_mix(out[i], inputs, input_count, attributes->value);
   }
   return TDM_OK;
@@ -103,7 +102,7 @@ tdm_device *test_device(tdm_context *context, const char *name) {
   return device;
 }
 
-/* ---- Building ------------------------------------------------------------------------------ */
+/* ---- Building -------------------------------------------------------------------------------- */
 
 static void settled(tdm_flight *flight) {
   test_flight *test = flight->user;
@@ -113,7 +112,7 @@ static void settled(tdm_flight *flight) {
 }
 
 test_flight *test_flight_create(tdm_context *context) {
-  test_flight *test = calloc(1, sizeof(*test));
+  test_flight *test = calloc(1, sizeof *test);
   assert_non_null(test);
   test->context = context;
   test->bell = tdm_context_bell_acquire(context);
@@ -243,7 +242,7 @@ void test_depend(test_flight *test, tdm_command *command, const tdm_command *on)
   command->dependencies = data->dependencies;
 }
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 void test_submit(test_flight *test, bool adopt) {
   tdm_flight_reset(&test->flight, test->id_count);

@@ -53,7 +53,7 @@ const char *test_partner(const char *name);
 tdm_queue *test_route(const tdm_device *from, const tdm_device *to);
 int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t attribute);
 
-/* ---- Flights ------------------------------------------------------------------------------- */
+/* ---- Flights --------------------------------------------------------------------------------- */
 
 enum { TEST_MOST_PROGRAMS = 10, TEST_MOST_COMMANDS = 96, TEST_MOST_BASES = 64 };
 enum { TEST_MOST_IDS = TEST_MOST_PROGRAMS * TEST_MOST_COMMANDS };

@@ -44,9 +44,8 @@ static __global__ void mix_kernel(int64_t *out, const int64_t *a, const int64_t 
 static tdm_status launch_mix(const tdm_kernel_call *call, bool pauses) {
   const mix_attributes *attributes = static_cast<const mix_attributes *>(call->attributes);
   const int64_t *inputs[MOST_INPUTS] = {NULL, NULL, NULL, NULL};
-  if (attributes->input_count > MOST_INPUTS) {
+  if (attributes->input_count > MOST_INPUTS)
     return tdm_fail(TDM_UNSUPPORTED, "the tests' kernel has more than four inputs");
-  }
   for (int64_t i = 0; i < attributes->input_count; i++)
     inputs[i] = static_cast<const int64_t *>(call->inputs[i + 1]);
   const int64_t count = tdm_shape_count(&call->output_specs[0].shape);

@@ -92,7 +92,7 @@ static void names_the_unknown_character(void **state) {
 static void expect_refused(const char *path, const void *bytes, size_t size, const char *reason) {
   write_file(path, bytes, size);
   char arguments[256];
-  snprintf(arguments, sizeof arguments, "--load %s --predict abc", path);
+  (void)snprintf(arguments, sizeof arguments, "--load %s --predict abc", path);
   expect_failure(arguments, path, reason);
 }
 

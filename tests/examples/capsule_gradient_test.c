@@ -139,7 +139,7 @@ static void gradients_are_slopes(void **state) {
   }
 }
 
-/* ---- Loss in parts of parts ---- */
+/* ---- Loss in parts of parts ------------------------------------------------------------------ */
 
 static double margin_loss(const char *devices, int micro_batches) {
   enum { LENGTHS_OF = 8 };

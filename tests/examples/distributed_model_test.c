@@ -53,7 +53,7 @@ static void micro_batches_change_nothing_but_the_time(void **state) {
   double losses[3];
   for (int i = 0; i < 3; i++) {
     char arguments[512];
-    snprintf(arguments, sizeof arguments, TINY "%s", counts[i]);
+    (void)snprintf(arguments, sizeof arguments, TINY "%s", counts[i]);
     outcome ended;
     run_well(arguments, &ended);
     const char *line = strstr(ended.output, "epoch 1/1  loss ");

@@ -110,7 +110,7 @@ char *read_whole(const char *path, size_t *out_size) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
   char *text = read_all(file, out_size);
-  fclose(file);
+  (void)fclose(file);
   return text;
 }
 

@@ -33,9 +33,9 @@ static void first_model_prints_scores(void **state) {
 static void first_model_says_why_not(void **state) {
   (void)state;
   program_use(first_model);
-  setenv("TANDEM_PLACE", "rnn=cuda:0", 1);
+  (void)setenv("TANDEM_PLACE", "rnn=cuda:0", 1);
   program_expect("", 1, (const char *const[]){"cuda:0", NULL});
-  unsetenv("TANDEM_PLACE");
+  (void)unsetenv("TANDEM_PLACE");
 }
 
 static void custom_operation_agrees_on_both_devices(void **state) {

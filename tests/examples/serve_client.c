@@ -37,12 +37,12 @@ void start_server(const char *serve, const char *timeout_ms, const char *connect
   assert_true(running.process >= 0);
   if (running.process == 0) {
     dup2(ends[1], 1);
-    close(ends[0]);
-    close(ends[1]);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
     execv(serve, (char *const *)arguments);
     _exit(127);
   }
-  close(ends[1]);
+  (void)close(ends[1]);
   running.output = fdopen(ends[0], "r");
   assert_non_null(running.output);
   char line[256];
@@ -64,7 +64,7 @@ void start_languages(const char *serve, const char *epochs) {
 int await_server(char *out_line, int size) {
   while (fgets(out_line, size, running.output))
     ;
-  fclose(running.output);
+  (void)fclose(running.output);
   int status = 0;
   assert_int_equal(waitpid(running.process, &status, 0), running.process);
   running.process = 0;
@@ -126,15 +126,15 @@ int ask_bytes(const char *bytes, size_t count, char *out) {
   const int client = connect_client();
   send_bytes(client, bytes, count);
   (void)read_answers(client, out, 1);
-  close(client);
+  (void)close(client);
   return status_of(out);
 }
 
 int post(const char *word, char *out) {
   char request[4096];
-  snprintf(request, sizeof request,
-           "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", strlen(word),
-           word);
+  (void)snprintf(request, sizeof request,
+                 "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+                 strlen(word), word);
   return ask_bytes(request, strlen(request), out);
 }
 
@@ -149,7 +149,7 @@ double metric(const char *name) {
   char answer[ANSWER_BYTES];
   assert_int_equal(ask_bytes(request, sizeof request - 1, answer), 200);
   char start[128];
-  snprintf(start, sizeof start, "\nserve_%s ", name);
+  (void)snprintf(start, sizeof start, "\nserve_%s ", name);
   const char *at = strstr(answer, start);
   if (!at) fail_msg("no %s on the page:\n%s", name, answer);
   return atof(at + strlen(start));

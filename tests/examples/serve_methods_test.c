@@ -53,7 +53,7 @@ static void answers_to_head_have_no_body(void **state) {
     if (came <= 0) break;
     bytes[used += (size_t)came] = '\0';
   }
-  close(client);
+  (void)close(client);
   const char *at = bytes;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_int_equal(status_of(at), cases[i].status);
@@ -89,9 +89,9 @@ static void an_expected_100_is_sent(void **state) {
     assert_int_equal(read_answers(client, answer, 1), 1);
     assert_int_equal(status_of(answer), 200);
   }
-  close(client);
+  (void)close(client);
   char whole[512];
-  snprintf(whole, sizeof whole, "%sabcd", head);
+  (void)snprintf(whole, sizeof whole, "%sabcd", head);
   assert_int_equal(ask_bytes(whole, strlen(whole), answer), 200);
   static const char older[] =
       "POST /language HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nabcd";
@@ -102,7 +102,7 @@ static void help_has_one_default_of_each_option(void **state) {
   (void)state;
   char command[PATH_MAX + 16], line[512];
   bool found = false;
-  snprintf(command, sizeof command, "%s --help", serve);
+  (void)snprintf(command, sizeof command, "%s --help", serve);
   FILE *help = popen(command, "r"); /* NOLINT(cert-env33-c): a path of the test's own */
   assert_non_null(help);
   while (fgets(line, sizeof line, help)) {

@@ -75,7 +75,7 @@ static void tells_what_the_example_tells(void **state) {
     assert_int_equal(
         sscanf(at, "\"language\":\"%63[^\"]\",\"probability\":%lf", language, &probability), 2);
     char wanted[160];
-    snprintf(wanted, sizeof wanted, "%s: %s %.2f", words[i], language, probability);
+    (void)snprintf(wanted, sizeof wanted, "%s: %s %.2f", words[i], language, probability);
     if (!strstr(told.output, wanted)) fail_msg("\"%s\" is not in:\n%s", wanted, told.output);
   }
   outcome_free(&told);
@@ -96,8 +96,8 @@ static void answers_a_load_of_requests(void **state) {
   const double before = metric("batched_words_total");
   program_use(serve_load);
   char arguments[256];
-  snprintf(arguments, sizeof arguments,
-           "--port %d --requests 1500 --concurrency 60 --words low.txt", running.port);
+  (void)snprintf(arguments, sizeof arguments,
+                 "--port %d --requests 1500 --concurrency 60 --words low.txt", running.port);
   program_expect(
       arguments, 0,
       (const char *const[]){"1500 of 1500 requests answered, 0 wrong", "p50 ", "p99 ", NULL});
@@ -111,8 +111,8 @@ static void the_load_tool_counts_what_is_refused(void **state) {
   (void)state;
   program_use(serve_load);
   char arguments[256];
-  snprintf(arguments, sizeof arguments, "--port %d --requests 20 --concurrency 2 --words other.txt",
-           running.port);
+  (void)snprintf(arguments, sizeof arguments,
+                 "--port %d --requests 20 --concurrency 2 --words other.txt", running.port);
   program_expect(arguments, 1,
                  (const char *const[]){"20 of 20 requests answered, 20 wrong", "refused", NULL});
 }
@@ -122,9 +122,9 @@ static void pipelined_requests_are_answered_in_order(void **state) {
   char requests[2048] = "";
   static const char *const words[] = {"abc", "abcdef", "", "uvw", "bcdef"};
   for (int i = 0; i < 5; i++)
-    snprintf(requests + strlen(requests), sizeof requests - strlen(requests),
-             "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
-             strlen(words[i]), words[i]);
+    (void)snprintf(requests + strlen(requests), sizeof requests - strlen(requests),
+                   "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+                   strlen(words[i]), words[i]);
   const int client = connect_client();
   send_bytes(client, requests, strlen(requests));
   assert_int_equal(shutdown(client, SHUT_WR), 0); /* ends requests, not responses */
@@ -136,7 +136,7 @@ static void pipelined_requests_are_answered_in_order(void **state) {
     at = strstr(at, wanted[i]);
     if (!at) fail_msg("%s is missing, or out of order:\n%s", wanted[i], answers);
   }
-  close(client);
+  (void)close(client);
 }
 
 /* More than a connection has memory for: the rest waits in the kernel's. */
@@ -161,7 +161,7 @@ static void a_flood_of_requests_is_answered(void **state) {
       answered += answers[i] == '}'; /* one an answer */
   }
   assert_int_equal(answered, FLOOD);
-  close(client);
+  (void)close(client);
 }
 
 static void an_older_client_is_answered_and_left(void **state) {
@@ -174,7 +174,7 @@ static void an_older_client_is_answered_and_left(void **state) {
   assert_int_equal(status_of(answer), 200);
   assert_non_null(strstr(answer, "Connection: close"));
   assert_non_null(strstr(answer, "{\"word\":\"abcd\"")); /* the line's end is none of it */
-  close(client);
+  (void)close(client);
 }
 
 /* The page has no external parts, and its policy permits none. */
@@ -219,7 +219,7 @@ static void the_page_comes_as_it_is_taken(void **state) {
     }
     assert_memory_equal(got, one, bytes);
   }
-  close(client);
+  (void)close(client);
   free(one);
   free(got);
 }
@@ -320,7 +320,7 @@ static void a_trickling_request_is_answered_in_time(void **state) {
   char answer[ANSWER_BYTES];
   assert_int_equal(read_answers(client, answer, 1), 1);
   assert_int_equal(status_of(answer), 200);
-  close(client);
+  (void)close(client);
 }
 
 /* A client that sends half a request, a byte at a time, gets an error and is disconnected. A silent
@@ -337,8 +337,8 @@ static void slow_clients_are_left(void **state) {
   assert_int_equal(status_of(answer), 408);
   (void)read_answers(idle, answer, 0);
   assert_string_equal(answer, "");
-  close(slow);
-  close(idle);
+  (void)close(slow);
+  (void)close(idle);
   assert_serves();
 }
 
@@ -350,7 +350,7 @@ static void more_connections_than_allowed_are_refused(void **state) {
     clients[i] = connect_client();
   assert_int_equal(post("abcd", answer), 503);
   for (int i = 0; i < CONNECTIONS; i++)
-    close(clients[i]);
+    (void)close(clients[i]);
   for (int i = 0; i < 200 && post("abcd", answer) != 200; i++)
     (void)poll(NULL, 0, 10); /* the server hears of the ends in its own time */
   assert_serves();
@@ -363,7 +363,7 @@ static void clients_that_go_are_forgotten(void **state) {
   for (int i = 0; i < 100; i++) {
     const int client = connect_client();
     send_bytes(client, request, i % 3 == 0 ? sizeof request - 1 : (size_t)i % 40);
-    close(client);
+    (void)close(client);
     if (i % CONNECTIONS == 0) (void)poll(NULL, 0, 20);
   }
   for (int i = 0; i < 500; i++) {
@@ -395,8 +395,8 @@ static void what_is_in_hand_is_answered_at_the_end(void **state) {
   (void)read_answers(client, answer, 0);
   assert_int_equal(status_of(answer), 200);
   assert_non_null(strstr(answer, "Connection: close"));
-  close(client);
-  close(idle);
+  (void)close(client);
+  (void)close(idle);
   char line[256] = "";
   assert_int_equal(await_server(line, sizeof line), 0);
   assert_int_equal(strncmp(line, "served ", 7), 0);

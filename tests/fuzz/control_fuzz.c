@@ -40,7 +40,7 @@ static void open_links(session *of) {
 }
 
 static void begin(session *of) {
-  memset(of, 0, sizeof(*of));
+  memset(of, 0, sizeof *of);
   tdm_control *control = &of->control;
   control->allocator = *fuzz_allocator();
   atomic_store(&control->queue_count, 2);
@@ -70,12 +70,12 @@ static void end(session *of) {
   (void)pthread_mutex_destroy(&of->control.lock);
 }
 
-/* ---- What comes ---- */
+/* ---- What comes ------------------------------------------------------------------------------ */
 
 static void feed(session *of, int number, const unsigned char *bytes, size_t count) {
   while (count > 0 && of->links[number]) {
     control_link *link = of->links[number];
-    const size_t room = sizeof(link->in) - link->in_bytes;
+    const size_t room = sizeof link->in - link->in_bytes;
     const size_t part = count < room ? count : room;
     fuzz_expect(part > 0, "a connection has no room");
     memcpy(link->in + link->in_bytes, bytes, part);
@@ -112,7 +112,7 @@ static void feed_frame(session *of, int number, fuzz_input *input, bool fault) {
   feed(of, number, frame, size);
 }
 
-/* ---- What holds ---- */
+/* ---- What holds ------------------------------------------------------------------------------ */
 
 static void check(const session *of, const uint64_t *sequences) {
   const tdm_control *control = &of->control;

@@ -20,7 +20,7 @@ static int replay_file(const char *path) {
   uint8_t *exact = malloc(size ? size : 1);
   if (room && exact) {
     memcpy(exact, room, size);
-    (void)fprintf(stderr, "%s, %zu bytes\n", path, size);
+    fprintf(stderr, "%s, %zu bytes\n", path, size);
     (void)LLVMFuzzerTestOneInput(exact, size);
   }
   const int count = room && exact;

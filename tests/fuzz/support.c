@@ -17,9 +17,9 @@ enum { FILES = 8, SEPARATOR = 0x1E, MOST_BLOCK_BYTES = 64 << 20 };
 void fuzz_found(const char *file, int line, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  (void)fprintf(stderr, "%s:%d: ", file, line);
-  (void)vfprintf(stderr, format, arguments);
-  (void)fprintf(stderr, "\nlast message: %s\n", tdm_last_message());
+  fprintf(stderr, "%s:%d: ", file, line);
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, "\nlast message: %s\n", tdm_last_message());
   va_end(arguments);
   abort();
 }
@@ -36,7 +36,7 @@ bool fuzz_judge_made(const void *made) {
   return made != NULL;
 }
 
-/* ---- Input --------------------------------------------------------------------------------- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 uint8_t fuzz_byte(fuzz_input *input) {
   if (input->size == 0) return 0;
@@ -81,7 +81,7 @@ char *fuzz_word(fuzz_input *input, char *text, size_t capacity) {
   return text;
 }
 
-/* ---- Files --------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 const char *fuzz_file(unsigned number, const void *bytes, size_t size) {
   static struct {
@@ -101,7 +101,7 @@ const char *fuzz_file(unsigned number, const void *bytes, size_t size) {
   return files[number].path;
 }
 
-/* ---- Memory and contexts ------------------------------------------------------------------- */
+/* ---- Memory and contexts --------------------------------------------------------------------- */
 
 static void *allocate_counted(void *user, size_t bytes, size_t alignment) {
   if (bytes > MOST_BLOCK_BYTES) return NULL;

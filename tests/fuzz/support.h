@@ -23,7 +23,7 @@ bool fuzz_judge(tdm_status status);
  * NULL. */
 bool fuzz_judge_made(const void *made);
 
-/* ---- Input --------------------------------------------------------------------------------- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 /* Bytes are taken from the front; where there are none left, zeros. */
 typedef struct fuzz_input {
@@ -42,7 +42,7 @@ char *fuzz_text(fuzz_input *input, size_t *out_bytes);
 /* Reads such a text into text (capacity bytes), truncated. Returns text. */
 char *fuzz_word(fuzz_input *input, char *text, size_t capacity);
 
-/* ---- Files, contexts, memory --------------------------------------------------------------- */
+/* ---- Files, contexts, memory ----------------------------------------------------------------- */
 
 /* A path at which the bytes can be read: a file in memory of that number, from 0 to 7, replaced by
  * the next call with the same number. */

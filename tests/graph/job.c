@@ -171,7 +171,7 @@ void job_trains_alike(const job_model *model, int most, const job_options *optio
   }
 }
 
-/* ---- Models -------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 void job_replicate(const job_rank *rank, tdm_graph *graph, const char *scope, int count,
                    const char *first, const char *second) {

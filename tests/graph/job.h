@@ -44,7 +44,7 @@ void job_run(const job_options *options, job_body body, job_rank *ranks);
 /* Runs the job and fails the test unless all ranks succeed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks);
 
-/* ---- Training ------------------------------------------------------------------------------ */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 /* The model that every rank of a job describes and trains, on batches of the models of
  * support.h. */

@@ -13,13 +13,13 @@ void run_tally_init(run_tally *tally) {
 void run_tally_deinit(run_tally *tally) {
   for (int i = 0; i < MOST_RUNS; i++)
     tdm_tensor_release(tally->tensors[i]);
-  pthread_mutex_destroy(&tally->lock);
-  pthread_cond_destroy(&tally->changed);
+  (void)pthread_mutex_destroy(&tally->lock);
+  (void)pthread_cond_destroy(&tally->changed);
 }
 
 void run_tally_note(void *user, tdm_run_result *result) {
   run_tally *tally = user;
-  pthread_mutex_lock(&tally->lock);
+  (void)pthread_mutex_lock(&tally->lock);
   const int index = tally->done++;
   tally->losses[index] = result->loss;
   if (result->status == TDM_OK) {
@@ -29,16 +29,16 @@ void run_tally_note(void *user, tdm_run_result *result) {
     tally->status = result->status;
     strncpy(tally->message, result->message, sizeof tally->message - 1);
   }
-  pthread_cond_broadcast(&tally->changed);
-  pthread_mutex_unlock(&tally->lock);
+  (void)pthread_cond_broadcast(&tally->changed);
+  (void)pthread_mutex_unlock(&tally->lock);
 }
 
 void run_tally_closed(void *user) {
   run_tally *tally = user;
-  pthread_mutex_lock(&tally->lock);
+  (void)pthread_mutex_lock(&tally->lock);
   tally->closed = true;
-  pthread_cond_broadcast(&tally->changed);
-  pthread_mutex_unlock(&tally->lock);
+  (void)pthread_cond_broadcast(&tally->changed);
+  (void)pthread_mutex_unlock(&tally->lock);
 }
 
 void run_tally_await(run_tally *tally, int done) {
@@ -46,10 +46,10 @@ void run_tally_await(run_tally *tally, int done) {
   clock_gettime(CLOCK_REALTIME, &limit);
   limit.tv_sec += 60;
   int late = 0;
-  pthread_mutex_lock(&tally->lock);
+  (void)pthread_mutex_lock(&tally->lock);
   while (tally->done < done && late == 0)
     late = pthread_cond_timedwait(&tally->changed, &tally->lock, &limit);
-  pthread_mutex_unlock(&tally->lock);
+  (void)pthread_mutex_unlock(&tally->lock);
   assert_int_equal(late, 0);
 }
 

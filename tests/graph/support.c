@@ -20,7 +20,7 @@ tdm_context *graph_context(void) {
   return graph_context_of(2, 2);
 }
 
-/* ---- Models -------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 static void place(tdm_graph *graph, const char *device) {
   if (device) tdm_place(graph, device);
@@ -105,7 +105,7 @@ tdm_session *run_session(tdm_graph *graph, const tdm_session_options *options) {
   return session_of(graph, &mine);
 }
 
-/* ---- Batches ------------------------------------------------------------------------------- */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 static tdm_tensor *draw(tdm_context *context, int64_t rows, uint64_t seed, const char *name,
                         uint32_t below) {
@@ -169,7 +169,7 @@ tdm_tensor *run_on_uniform(tdm_session *session, int64_t rows, int64_t width) {
   return fetch.tensor;
 }
 
-/* ---- Comparing ----------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 void assert_same_tensor(const tdm_tensor *a, const tdm_tensor *b) {
   assert_int_equal(tdm_tensor_dtype(a), tdm_tensor_dtype(b));

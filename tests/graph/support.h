@@ -14,7 +14,7 @@ tdm_context *graph_context(void);
 /* Creates such a context with this many devices of each kind. */
 tdm_context *graph_context_of(int cpu_devices, int sim_devices);
 
-/* ---- Models -------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 enum { MODEL_ROWS = 1000, MODEL_WIDTH = 10 };
 
@@ -40,7 +40,7 @@ tdm_session *train_session(tdm_graph *graph, tdm_value loss, tdm_optimizer optim
 /* Creates one without a loss, the same way. */
 tdm_session *run_session(tdm_graph *graph, const tdm_session_options *options);
 
-/* ---- Batches ------------------------------------------------------------------------------- */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 /* Feeds of the models above. */
 typedef struct test_batch {
@@ -63,7 +63,7 @@ tdm_tensor *run_once(tdm_session *session, const test_batch *batch, const char *
  * caller releases it. */
 tdm_tensor *run_on_uniform(tdm_session *session, int64_t rows, int64_t width);
 
-/* ---- Comparing ----------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 /* Equal names, shapes and bits. */
 void assert_same_state(const tdm_tensor_list *a, const tdm_tensor_list *b);

@@ -44,7 +44,7 @@ typedef struct elements {
 } elements;
 
 #define ELEMENTS(dtype, data)                                                                      \
-  { dtype, data, sizeof(data) / sizeof *(data) }
+  { dtype, data, sizeof data / sizeof *(data) }
 static const elements all_elements[] = {
     ELEMENTS(TDM_FLOAT32, float32_elements), ELEMENTS(TDM_FLOAT64, float64_elements),
     ELEMENTS(TDM_INT32, int32_elements),     ELEMENTS(TDM_INT64, int64_elements),

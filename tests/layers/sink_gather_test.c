@@ -71,7 +71,7 @@ static bool works_on_table(fixture *of) {
   size_t bytes = 0;
   FILE *stream = open_memstream(&text, &bytes);
   assert_int_equal(tdm_session_explain(of->session, TDM_PLAN_TEXT, stream), TDM_OK);
-  fclose(stream);
+  (void)fclose(stream);
   const char *table = strstr(text, "embedding "), *first = strstr(text, "linear ");
   assert_true(table && first);
   const bool before = first < table;

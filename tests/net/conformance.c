@@ -15,8 +15,8 @@
 #define EXPECT(holds)                                                                              \
   do {                                                                                             \
     if (!(holds)) {                                                                                \
-      (void)fprintf(stderr, "%s:%d: rank %d: not so: %s (%s)\n", __FILE__, __LINE__,               \
-                    endpoint->rank, #holds, tdm_last_message());                                   \
+      fprintf(stderr, "%s:%d: rank %d: not so: %s (%s)\n", __FILE__, __LINE__, endpoint->rank,     \
+              #holds, tdm_last_message());                                                         \
       return false;                                                                                \
     }                                                                                              \
   } while (0)
@@ -51,7 +51,7 @@ static bool is_filled(const unsigned char *bytes, size_t size, int from, int to,
   return true;
 }
 
-/* ---- Transfers ---- */
+/* ---- Transfers ------------------------------------------------------------------------------- */
 
 static bool test_names(tdm_endpoint *endpoint) {
   EXPECT(endpoint->rank >= 0 && endpoint->rank < endpoint->rank_count);
@@ -122,12 +122,12 @@ static bool test_order(tdm_endpoint *endpoint) {
     if (endpoint->rank == 0) {
       numbers[i] = i;
       status = tdm_endpoint_send(endpoint, &requests[i], last, (uint32_t)(i % CHANNELS),
-                                 &numbers[i], sizeof(numbers[i]));
+                                 &numbers[i], sizeof numbers[i]);
     } else {
       numbers[i] = -1;
       status = tdm_endpoint_receive(endpoint, &requests[i], 0,
                                     (uint32_t)(CHANNELS - 1 - i / PER_CHANNEL), &numbers[i],
-                                    sizeof(numbers[i]));
+                                    sizeof numbers[i]);
     }
     EXPECT(status == TDM_OK);
   }
@@ -145,7 +145,7 @@ static bool test_sizes_that_differ(tdm_endpoint *endpoint) {
   if (endpoint->rank_count < 2 || endpoint->rank > 1) return true;
   unsigned char bytes[2][41];
   tdm_net_request requests[2];
-  memset(bytes, 0xA5, sizeof(bytes));
+  memset(bytes, 0xA5, sizeof bytes);
   for (uint32_t i = 0; i < 2; i++) {
     const size_t size = i == 0 ? 16 : 24;
     const size_t room = i == 0 ? 40 : 8;
@@ -187,12 +187,12 @@ static bool test_cancel(tdm_endpoint *endpoint, bool can_cancel_sends) {
   return true;
 }
 
-/* ---- Collectives ---- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 static bool all_reduce(tdm_endpoint *endpoint, size_t count) {
   const int ranks = endpoint->rank_count;
-  float *floats = malloc((count + 1) * sizeof(*floats));
-  double *doubles = malloc((count + 1) * sizeof(*doubles));
+  float *floats = malloc((count + 1) * sizeof *floats);
+  double *doubles = malloc((count + 1) * sizeof *doubles);
   tdm_net_request requests[2];
   EXPECT(floats && doubles);
   for (size_t i = 0; i < count; i++) {
@@ -227,7 +227,7 @@ static bool test_broadcast(tdm_endpoint *endpoint) {
   tdm_net_request request;
   for (int root = 0; root < endpoint->rank_count; root++) {
     for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
-      memset(bytes, 0, sizeof(bytes));
+      memset(bytes, 0, sizeof bytes);
       if (endpoint->rank == root) fill(bytes, sizes[i], root, 0, 3);
       EXPECT(tdm_endpoint_broadcast(endpoint, &request, root, bytes, sizes[i]) == TDM_OK);
       EXPECT(tdm_endpoint_wait(endpoint, &request, LIMIT_NS) == TDM_OK);
@@ -267,7 +267,7 @@ static bool test_barrier(tdm_endpoint *endpoint) {
   uint64_t times[2 * 16];
   const uint64_t own[2] = {came_ns, passed_ns};
   EXPECT(endpoint->rank_count <= 16);
-  EXPECT(tdm_endpoint_all_gather(endpoint, &request, own, times, sizeof(own)) == TDM_OK);
+  EXPECT(tdm_endpoint_all_gather(endpoint, &request, own, times, sizeof own) == TDM_OK);
   EXPECT(tdm_endpoint_wait(endpoint, &request, LIMIT_NS) == TDM_OK);
   for (int rank = 0; rank < endpoint->rank_count; rank++)
     EXPECT(times[2 * (size_t)rank] <= passed_ns); /* one machine has one monotonic clock */
@@ -289,11 +289,11 @@ static bool test_both_at_once(tdm_endpoint *endpoint) {
     sent[number] = 100 * endpoint->rank + (int32_t)number;
     sums[i] = endpoint->rank * (i + 1);
     EXPECT(tdm_endpoint_send(endpoint, &requests[i], next, 20 + number, &sent[number],
-                             sizeof(sent[0])) == TDM_OK);
+                             sizeof sent[0]) == TDM_OK);
     EXPECT(tdm_endpoint_all_reduce(endpoint, &requests[ROUNDS + i], TDM_FLOAT64, &sums[i], 1) ==
            TDM_OK);
     EXPECT(tdm_endpoint_receive(endpoint, &requests[2 * ROUNDS + i], before, 20 + number,
-                                &received[number], sizeof(received[0])) == TDM_OK);
+                                &received[number], sizeof received[0]) == TDM_OK);
   }
   EXPECT(settle(endpoint, 3 * ROUNDS));
   for (int i = 0; i < ROUNDS; i++) {
@@ -303,7 +303,7 @@ static bool test_both_at_once(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* ---- Refused calls ---- */
+/* ---- Refused calls --------------------------------------------------------------------------- */
 
 static bool refused(tdm_status status) {
   return status == TDM_INVALID_ARGUMENT && tdm_last_message()[0] != '\0';

@@ -6,7 +6,7 @@
 #include "tests/net/control_job.h"
 #include "tests/support/faulty_allocator.h"
 
-/* ---- Not reached ---- */
+/* ---- Not reached ----------------------------------------------------------------------------- */
 
 static void test_no_such_interface(void **state) {
   (void)state;
@@ -59,7 +59,7 @@ static void test_other_version(void **state) {
   close_net(&made);
 }
 
-/* ---- Not come in time ---- */
+/* ---- Not come in time ------------------------------------------------------------------------ */
 
 /* Released memory, kept to detect later writes. */
 typedef struct released {
@@ -81,7 +81,7 @@ static void keep_released(void *user, void *memory, size_t bytes) {
   released **kept = user;
   if (!memory) return;
   memset(memory, RELEASED_BYTE, bytes);
-  released *one = malloc(sizeof(*one) + sizeof(void *));
+  released *one = malloc(sizeof *one + sizeof(void *));
   assert_non_null(one);
   one->bytes = bytes;
   memcpy(one->memory, &memory, sizeof(memory));
@@ -124,7 +124,7 @@ static void test_a_rank_that_comes_late(void **state) {
   close_net(&made);
 }
 
-/* ---- Strangers ---- */
+/* ---- Strangers ------------------------------------------------------------------------------- */
 
 /* None of these affects the job: noise, silence, another key, another rank's message, a repeated
  * message. */
@@ -329,7 +329,7 @@ static void test_told_while_connecting(void **state) {
   close_net(&made);
 }
 
-/* ---- A process that does not run ---- */
+/* ---- A process that does not run ------------------------------------------------------------- */
 
 typedef struct standstill {
   tdm_loop_task task;

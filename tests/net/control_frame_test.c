@@ -43,7 +43,7 @@ static const control_message messages[] = {
      .refusal = {.run = 5, .count = 2, .status = TDM_UNSUPPORTED, .reason = "no such input"}},
 };
 
-enum { MESSAGES = sizeof(messages) / sizeof(messages[0]) };
+enum { MESSAGES = sizeof messages / sizeof messages[0] };
 
 static control_verdict unpack(const unsigned char *frame, size_t count, control_message *message,
                               size_t *bytes) {
@@ -59,7 +59,7 @@ static void test_there_and_back(void **state) {
     const size_t size = control_pack(&messages[i], key, frame);
     assert_int_equal(unpack(frame, size, &message, &bytes), CONTROL_TAKEN);
     assert_int_equal(bytes, size);
-    assert_memory_equal(&message, &messages[i], sizeof(message));
+    assert_memory_equal(&message, &messages[i], sizeof message);
     for (size_t count = 0; count < size; count++)
       assert_int_equal(unpack(frame, count, &message, &bytes), CONTROL_MORE);
   }
@@ -74,7 +74,7 @@ static void test_any_bit(void **state) {
     const size_t size = control_pack(&messages[i], key, frame);
     for (size_t bit = 0; bit < 8 * size; bit++) {
       frame[bit / 8] ^= (unsigned char)(1u << (bit % 8));
-      assert_int_not_equal(unpack(frame, sizeof(frame), &message, &bytes), CONTROL_TAKEN);
+      assert_int_not_equal(unpack(frame, sizeof frame, &message, &bytes), CONTROL_TAKEN);
       frame[bit / 8] ^= (unsigned char)(1u << (bit % 8));
     }
   }

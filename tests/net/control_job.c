@@ -20,7 +20,7 @@ void open_net(job *of, int count) {
   for (int i = 0; i < count; i++) {
     rank *one = &of->ranks[i];
     assert_int_equal(tdm_simnet_endpoint(of->net, i, &one->endpoint), TDM_OK);
-    one->options = (tdm_control_options){.struct_size = sizeof(one->options),
+    one->options = (tdm_control_options){.struct_size = sizeof one->options,
                                          .allocator = allocator,
                                          .beat_ns = 20000000,
                                          .silence_ns = NEVER_NS,
@@ -33,7 +33,7 @@ void open_net(job *of, int count) {
 void *start_rank(void *user) {
   rank *one = user;
   one->status = tdm_control_start(one->endpoint, &one->options, &one->control);
-  (void)snprintf(one->message, sizeof(one->message), "%s", tdm_last_message());
+  (void)snprintf(one->message, sizeof one->message, "%s", tdm_last_message());
   return NULL;
 }
 
@@ -75,14 +75,14 @@ tdm_control_failure wait_failure(tdm_control *control) {
   return failure;
 }
 
-/* ---- Ranks that the test plays ---- */
+/* ---- Ranks that the test plays --------------------------------------------------------------- */
 
 played play(job *of, const uint16_t ports[MOST]) {
   played part = {.key = ""};
   control_addresses own[MOST];
   tdm_net_request requests[MOST];
   unsigned char keys[MOST][CONTROL_KEY_BYTES];
-  memset(keys, 'k', sizeof(keys));
+  memset(keys, 'k', sizeof keys);
   for (int r = 0; r < of->count; r++)
     if (ports[r] > 0)
       assert_int_equal(tdm_endpoint_broadcast(of->ranks[r].endpoint, &requests[r], 0, keys[r],
@@ -95,10 +95,10 @@ played play(job *of, const uint16_t ports[MOST]) {
     if (ports[r] == 0) continue;
     memcpy(part.key, keys[r], CONTROL_KEY_BYTES);
     own[r] = (control_addresses){.port = ports[r], .count = 1, .text = {"127.0.0.1"}};
-    (void)snprintf(own[r].version, sizeof(own[r].version), "%s",
+    (void)snprintf(own[r].version, sizeof own[r].version, "%s",
                    of->other_version ? "0.0.1" : tdm_version());
     assert_int_equal(tdm_endpoint_all_gather(of->ranks[r].endpoint, &requests[r], &own[r],
-                                             part.addresses, sizeof(own[r])),
+                                             part.addresses, sizeof own[r]),
                      TDM_OK);
   }
   for (int r = 0; r < of->count; r++)
@@ -109,7 +109,7 @@ played play(job *of, const uint16_t ports[MOST]) {
 
 int open_port(uint16_t *out_port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t bytes = sizeof(address);
+  socklen_t bytes = sizeof address;
   const int opened = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(bind(opened, (const struct sockaddr *)&address, bytes), 0);
   assert_int_equal(getsockname(opened, (struct sockaddr *)&address, &bytes), 0);
@@ -153,7 +153,7 @@ control_message hear(int peer, const played *part, control_kind kind) {
     ssize_t came = recv(peer, frame, CONTROL_HEAD_BYTES, MSG_WAITALL);
     assert_int_equal(came, CONTROL_HEAD_BYTES);
     const size_t bytes = frame[4] | (size_t)frame[5] << 8; /* size of the message */
-    assert_in_range(bytes, CONTROL_HEAD_BYTES, sizeof(frame));
+    assert_in_range(bytes, CONTROL_HEAD_BYTES, sizeof frame);
     came = recv(peer, frame + CONTROL_HEAD_BYTES, bytes - CONTROL_HEAD_BYTES, MSG_WAITALL);
     assert_int_equal(came, bytes - CONTROL_HEAD_BYTES);
     assert_int_equal(control_unpack(frame, bytes, part->key, MOST, &message, &used), CONTROL_TAKEN);
@@ -163,7 +163,7 @@ control_message hear(int peer, const played *part, control_kind kind) {
 
 void wait_end(int peer) {
   char bytes[1000];
-  while (recv(peer, bytes, sizeof(bytes), 0) > 0) {
+  while (recv(peer, bytes, sizeof bytes, 0) > 0) {
   }
   (void)close(peer);
 }

@@ -55,7 +55,7 @@ void wait_progress(tdm_control *of, int peer, uint64_t command);
 /* Waits until the rank has detected a failure. */
 tdm_control_failure wait_failure(tdm_control *control);
 
-/* ---- Ranks that the test plays ---- */
+/* ---- Ranks that the test plays --------------------------------------------------------------- */
 
 typedef struct played {
   unsigned char key[CONTROL_KEY_BYTES];

@@ -8,7 +8,7 @@
 
 #include "tests/net/control_job.h"
 
-/* ---- Lines of the log ---- */
+/* ---- Lines of the log ------------------------------------------------------------------------ */
 
 enum { MOST_LINES = 32 };
 
@@ -52,7 +52,7 @@ static void log_to(job *made, lines *of) {
   }
 }
 
-/* ---- Suspected and lost ---- */
+/* ---- Suspected and lost ---------------------------------------------------------------------- */
 
 /* Checks that each other rank logs one warning that names the rank, and one line when it is heard
  * again. */
@@ -66,7 +66,7 @@ static void test_a_silent_rank_is_suspected(void **state) {
   tdm_control_pause(made.ranks[2].control, true);
   for (int i = 0; i < 2; i++) {
     char own[16];
-    (void)snprintf(own, sizeof(own), "rank %d: rank 2 ", i);
+    (void)snprintf(own, sizeof own, "rank %d: rank 2 ", i);
     wait_line(&logs[i], TDM_LOG_WARNING, own);
     wait_line(&logs[i], TDM_LOG_WARNING, "(host sim2, pid ");
     wait_line(&logs[i], TDM_LOG_WARNING, "has not been heard of for 1");
@@ -154,7 +154,7 @@ static void test_a_rank_that_is_silent_for_too_long_is_lost(void **state) {
   close_net(&made);
 }
 
-/* ---- Limits ---- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void test_the_largest_limit_counts(void **state) {
   (void)state;
@@ -183,7 +183,7 @@ static void test_limits_of_the_environment(void **state) {
     job made = {0};
     open_net(&made, 1);
     made.ranks[0].options.silence_ns = 0;
-    setenv("TANDEM_NET_SILENCE_SECONDS", refused[i], 1);
+    (void)setenv("TANDEM_NET_SILENCE_SECONDS", refused[i], 1);
     (void)start_rank(&made.ranks[0]);
     assert_int_equal(made.ranks[0].status, TDM_INVALID_ARGUMENT);
     assert_non_null(strstr(made.ranks[0].message, "TANDEM_NET_SILENCE_SECONDS"));
@@ -193,15 +193,15 @@ static void test_limits_of_the_environment(void **state) {
     job made = {0};
     open_net(&made, 1);
     made.ranks[0].options.silence_ns = 0;
-    setenv("TANDEM_NET_SILENCE_SECONDS", taken[i].text, 1);
+    (void)setenv("TANDEM_NET_SILENCE_SECONDS", taken[i].text, 1);
     start_all(&made);
     assert_int_equal(made.ranks[0].control->options.silence_ns, taken[i].ns);
     close_net(&made);
   }
-  unsetenv("TANDEM_NET_SILENCE_SECONDS");
+  (void)unsetenv("TANDEM_NET_SILENCE_SECONDS");
 }
 
-/* ---- Beats ---- */
+/* ---- Beats ----------------------------------------------------------------------------------- */
 
 /* Waits until rank `of` has received this many messages of its peer, counted anew each time. */
 static void wait_beats(tdm_control *of, int peer, int count) {
@@ -276,14 +276,13 @@ static int threads_of_beats(cpu_set_t *out_cores) {
   assert_non_null(threads);
   for (const struct dirent *entry; (entry = readdir(threads)) != NULL;) {
     char path[300], name[32] = "";
-    (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+    (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
     FILE *file = fopen(path, "r");
     const size_t bytes = file ? fread(name, 1, sizeof(name) - 1, file) : 0;
     if (file) (void)fclose(file);
     if (bytes == 0 || strcmp(name, "tandem-beats\n") != 0) continue;
     assert_int_equal(
-        sched_getaffinity((pid_t)strtol(entry->d_name, NULL, 10), sizeof(*out_cores), out_cores),
-        0);
+        sched_getaffinity((pid_t)strtol(entry->d_name, NULL, 10), sizeof *out_cores, out_cores), 0);
     count++;
   }
   (void)closedir(threads);
@@ -293,10 +292,10 @@ static int threads_of_beats(cpu_set_t *out_cores) {
 static void *start_on_one_core(void *user) {
   cpu_set_t all, first;
   CPU_ZERO(&first);
-  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   for (int core = 0; CPU_COUNT(&first) == 0; core++)
     if (CPU_ISSET(core, &all)) CPU_SET(core, &first);
-  assert_int_equal(sched_setaffinity(0, sizeof(first), &first), 0);
+  assert_int_equal(sched_setaffinity(0, sizeof first, &first), 0);
   return start_rank(user);
 }
 
@@ -307,7 +306,7 @@ static void test_beats_have_every_core(void **state) {
   job made = {0};
   cpu_set_t all, cores;
   open_net(&made, 1);
-  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, start_on_one_core, &made.ranks[0]), 0);
   (void)pthread_join(thread, NULL);
@@ -317,7 +316,7 @@ static void test_beats_have_every_core(void **state) {
   close_net(&made);
 }
 
-/* ---- A machine without an idle core ---- */
+/* ---- A machine without an idle core ---------------------------------------------------------- */
 
 enum { BUSY_THREADS_A_CORE = 2, MOST_BUSY = 256, BUSY_BEATS = 100 };
 
@@ -366,7 +365,7 @@ static void test_beats_on_busy_cores(void **state) {
   close_net(&made);
 }
 
-/* ---- A rank that does not read ---- */
+/* ---- A rank that does not read --------------------------------------------------------------- */
 
 typedef struct look {
   tdm_loop_task task; /* first */
@@ -403,7 +402,7 @@ static void test_a_rank_that_reads_late_is_told(void **state) {
   const played part = play(&made, (const uint16_t[MOST]){0, 1});
   const int peer = knock(part.addresses[0].port);
   const int room = 4096;
-  assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+  assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
   say_message(peer, &part, CONTROL_HELLO, 1, 0);
   (void)pthread_join(made.ranks[0].thread, NULL);
   assert_int_equal(made.ranks[0].status, TDM_OK);

@@ -4,7 +4,7 @@
 
 #include "tests/net/control_job.h"
 
-/* ---- Ranks among themselves ---- */
+/* ---- Ranks among themselves ------------------------------------------------------------------ */
 
 static void test_progress_and_leaving(void **state) {
   (void)state;
@@ -258,14 +258,14 @@ static void test_stall_limits(void **state) {
   (void)state;
   job made = {0};
   open_net(&made, 1);
-  setenv("TANDEM_NET_STALL_SECONDS", "soon", 1);
+  (void)setenv("TANDEM_NET_STALL_SECONDS", "soon", 1);
   (void)start_rank(&made.ranks[0]);
   assert_int_equal(made.ranks[0].status, TDM_INVALID_ARGUMENT);
   assert_non_null(strstr(made.ranks[0].message, "TANDEM_NET_STALL_SECONDS"));
-  setenv("TANDEM_NET_STALL_SECONDS", "20", 1);
+  (void)setenv("TANDEM_NET_STALL_SECONDS", "20", 1);
   start_all(&made);
   assert_int_equal(made.ranks[0].control->options.stall_ns, UINT64_C(20000000000));
-  unsetenv("TANDEM_NET_STALL_SECONDS");
+  (void)unsetenv("TANDEM_NET_STALL_SECONDS");
   close_net(&made);
 }
 

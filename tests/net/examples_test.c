@@ -66,7 +66,7 @@ static void assert_same_files(const char *a, const char *b) {
   free(other);
 }
 
-/* ---- Cases ---- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 /* The plug-in is built with the example, which finds it by itself. */
 static void test_finds_its_plugin(void **state) {

@@ -36,7 +36,7 @@ static void test_launchers(void **state) {
 static void clear(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "TANDEM_NET",
                                       "TANDEM_NET_PATH"};
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+  for (size_t i = 0; i < sizeof(names) / sizeof names[0]; i++)
     (void)unsetenv(names[i]);
 }
 
@@ -74,10 +74,10 @@ static void test_no_plugin(void **state) {
   clear();
   char path[512];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
-  (void)snprintf(path, sizeof(path), "%s/libtandem_openmpi.so", folder);
+  (void)snprintf(path, sizeof path, "%s/libtandem_openmpi.so", folder);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
-  (void)fputs("no shared object\n", file);
+  fputs("no shared object\n", file);
   (void)fclose(file);
   (void)setenv("TANDEM_NET", "openmpi", 1);
   (void)setenv("TANDEM_NET_PATH", folder, 1);

@@ -18,7 +18,7 @@ static char folder_of_job[] = "/tmp/tdm.XXXXXX"; /* short: paths of sockets are 
 
 static void remove_folder(void) {
   char command[64];
-  (void)snprintf(command, sizeof(command), "rm -rf %s", folder_of_job);
+  (void)snprintf(command, sizeof command, "rm -rf %s", folder_of_job);
   (void)!system(command);
 }
 
@@ -72,14 +72,14 @@ void require(const launcher *of) {
     print_message("%s was not built: the headers of its MPI are not installed\n", of->plugin);
     skip();
   }
-  (void)snprintf(command, sizeof(command), "command -v %s >/dev/null", of->launcher);
+  (void)snprintf(command, sizeof command, "command -v %s >/dev/null", of->launcher);
   if (system(command) != 0) {
     print_message("%s is not installed\n", of->launcher);
     skip();
   }
   char folder[512];
   const char *plugin = find_file(of->plugin);
-  (void)snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(plugin, '/') - plugin), plugin);
+  (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(plugin, '/') - plugin), plugin);
   assert_int_equal(setenv("TANDEM_NET_PATH", folder, 1), 0);
 }
 
@@ -88,14 +88,14 @@ char output[200000];
 int run_command(const char *command) {
   FILE *pipe = popen(command, "r");
   assert_non_null(pipe);
-  output[fread(output, 1, sizeof(output) - 1, pipe)] = '\0';
+  output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
   return pclose(pipe);
 }
 
 int launch(const launcher *of, const char *options, int ranks, const char *program,
            const char *argument) {
   char command[2048];
-  (void)snprintf(command, sizeof(command), "%s %s -n %d %s %s 2>&1", of->command, options, ranks,
+  (void)snprintf(command, sizeof command, "%s %s -n %d %s %s 2>&1", of->command, options, ranks,
                  find_file(program), argument);
   return run_command(command);
 }

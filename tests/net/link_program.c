@@ -61,10 +61,10 @@ static void count_bytes(const tdm_session *session, int rank, int steps, uint64_
   const uint64_t counted = interface_bytes() - before;
   printf("rank %d: explained %" PRIu64 " bytes, the interface counted %" PRIu64 ": %.4f\n", rank,
          explained, counted, explained > 0 ? (double)counted / (double)explained : 0.0);
-  (void)fflush(stdout); /* an MPI may hang as the process ends */
+  fflush(stdout); /* an MPI may hang as the process ends */
 }
 
-/* ---- What messages are taken to cost ---- */
+/* ---- What messages are taken to cost --------------------------------------------------------- */
 
 static void print_link(tdm_context *context) {
   tdm_link_estimate link;
@@ -72,7 +72,7 @@ static void print_link(tdm_context *context) {
                    &link);
   printf("rank %d: 1 MB takes %.9g ms, %s\n", tdm_context_rank(context),
          tdm_link_predict_ns(&link, 1e6) / 1e6, tdm_link_origin_name(link.origin));
-  (void)fflush(stdout);
+  fflush(stdout);
 }
 
 static tdm_status measure(tdm_context *context, const char *file) {
@@ -81,7 +81,7 @@ static tdm_status measure(tdm_context *context, const char *file) {
   return status;
 }
 
-/* ---- Training ---- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 static void tell(const char *path, int rank) {
   struct timespec now;
@@ -108,7 +108,7 @@ static tdm_status train(tdm_session *session, const tdm_feed *feed, int rank, ch
 /* Prints warnings, for example about links that differ from the file. */
 static void print_warning(void *user, tdm_log_level level, const char *message) {
   (void)user;
-  if (level >= TDM_LOG_WARNING) (void)fprintf(stderr, "%s\n", message);
+  if (level >= TDM_LOG_WARNING) fprintf(stderr, "%s\n", message);
 }
 
 int main(int count, char **arguments) {
@@ -127,7 +127,7 @@ int main(int count, char **arguments) {
     status = train(session, &feed, tdm_context_rank(context), arguments);
     tdm_tensor_release(x);
   }
-  if (status != TDM_OK) (void)fprintf(stderr, "%s\n", tdm_last_message());
+  if (status != TDM_OK) fprintf(stderr, "%s\n", tdm_last_message());
   tdm_session_release(session);
   tdm_context_release(context);
   return status == TDM_OK ? 0 : 1;

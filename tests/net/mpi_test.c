@@ -16,7 +16,7 @@
 #include "tests/net/launchers.h"
 #include "tests/shards.h"
 
-/* ---- Cases ---- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void test_conformance(void **state) {
   const launcher *of = *state;
@@ -25,7 +25,7 @@ static void test_conformance(void **state) {
   for (int ranks = 1; ranks <= 3; ranks++) {
     expect_end(launch(of, "", ranks, "rank", "conformance"), true);
     for (int rank = 0; rank < ranks; rank++) {
-      (void)snprintf(expected, sizeof(expected), "rank %d of %d passed on %s", rank, ranks,
+      (void)snprintf(expected, sizeof expected, "rank %d of %d passed on %s", rank, ranks,
                      of->version);
       expect(expected, 2);
     }
@@ -70,7 +70,7 @@ static void test_limit(void **state) {
   char argument[600];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
   require(of);
-  (void)snprintf(argument, sizeof(argument), "limit %s/told.limit.%d", folder, (int)getpid());
+  (void)snprintf(argument, sizeof argument, "limit %s/told.limit.%d", folder, (int)getpid());
   (void)unlink(strchr(argument, ' ') + 1);
   expect_end(launch(of, "", 2, "rank", argument), true);
   (void)unlink(strchr(argument, ' ') + 1);
@@ -83,13 +83,13 @@ static void test_limit(void **state) {
 static bool lose_once(const launcher *of, const char *program, const char *how, size_t lines) {
   char path[512], argument[600];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
-  (void)snprintf(path, sizeof(path), "%s/told.%s.%d", folder, how, (int)getpid());
-  (void)snprintf(argument, sizeof(argument), "%s %s", how, path);
+  (void)snprintf(path, sizeof path, "%s/told.%s.%d", folder, how, (int)getpid());
+  (void)snprintf(argument, sizeof argument, "%s %s", how, path);
   (void)unlink(path);
   (void)launch(of, of->recovery, 3, program, argument);
   FILE *file = fopen(path, "r");
   if (!file) return false;
-  output[fread(output, 1, sizeof(output) - 1, file)] = '\0';
+  output[fread(output, 1, sizeof output - 1, file)] = '\0';
   (void)fclose(file);
   (void)unlink(path);
   size_t found = 0;
@@ -173,8 +173,8 @@ static void test_job(void **state) {
   char placed[64], replicated[64];
   require(of);
   expect_end(run_command(find_file("job_program")), true);
-  find_result("placed ", placed, sizeof(placed));
-  find_result("replicated ", replicated, sizeof(replicated));
+  find_result("placed ", placed, sizeof placed);
+  find_result("replicated ", replicated, sizeof replicated);
   for (int ranks = 1; ranks <= 3; ranks++) {
     expect_end(launch(of, "", ranks, "job_program", ""), true);
     expect(placed, (size_t)ranks);
@@ -189,7 +189,7 @@ static void expect_some(const char *part) {
 /* Checks the log of ranks 0 and 2: rank 1 was not heard, and is heard again. */
 static void expect_suspected(int rank) {
   char line[64];
-  (void)snprintf(line, sizeof(line), "rank %d: rank 1 (host ", rank);
+  (void)snprintf(line, sizeof line, "rank %d: rank 1 (host ", rank);
   const char *warned = strstr(output, line);
   if (!warned || !strstr(warned, "has not been heard of for 1"))
     fail_msg("rank %d has not warned:\n%s", rank, output);
@@ -202,8 +202,8 @@ static void test_job_paused(void **state) {
   char placed[64], replicated[64];
   require(of);
   expect_end(run_command(find_file("job_program")), true);
-  find_result("placed ", placed, sizeof(placed));
-  find_result("replicated ", replicated, sizeof(replicated));
+  find_result("placed ", placed, sizeof placed);
+  find_result("replicated ", replicated, sizeof replicated);
   expect_end(launch(of, "", 3, "job_program", "paused"), true);
   expect(placed, 3);
   expect(replicated, 3);
@@ -230,7 +230,7 @@ static void test_models(void **state) {
   for (const char *at = output; (at = strstr(at, "rank 0 of 1: ")) != NULL; at++, count++) {
     assert_in_range(count, 0, MOST_MODELS - 1);
     at += strlen("rank 0 of 1: ");
-    (void)snprintf(lines[count], sizeof(lines[count]), "%.*s", (int)strcspn(at, "\n"), at);
+    (void)snprintf(lines[count], sizeof lines[count], "%.*s", (int)strcspn(at, "\n"), at);
   }
   assert_true(count > 1);
   for (int ranks = 1; ranks <= 3; ranks++) {
@@ -247,12 +247,12 @@ static void test_links(void **state) {
   char path[512], argument[600], costs[64];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
   require(of);
-  (void)snprintf(path, sizeof(path), "%s/links.%s.%d", folder, of->plugin, (int)getpid());
-  (void)snprintf(argument, sizeof(argument), "measure %s", path);
+  (void)snprintf(path, sizeof path, "%s/links.%s.%d", folder, of->plugin, (int)getpid());
+  (void)snprintf(argument, sizeof argument, "measure %s", path);
   expect_end(launch(of, "", 2, "link_program", argument), true);
   const char *at = strstr(output, "1 MB takes ");
   assert_non_null(at);
-  (void)snprintf(costs, sizeof(costs), "%.*s", (int)strcspn(at, "\n"), at);
+  (void)snprintf(costs, sizeof costs, "%.*s", (int)strcspn(at, "\n"), at);
   assert_non_null(strstr(costs, " ms, calibrated"));
   expect(costs, 2);
   (void)setenv("TANDEM_LINKS", path, 1);

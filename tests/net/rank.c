@@ -36,7 +36,7 @@
 #define LIMIT_NS UINT64_C(30000000000)
 
 static int fail(const char *what) {
-  (void)fprintf(stderr, "%s: %s\n", what, tdm_last_message());
+  fprintf(stderr, "%s: %s\n", what, tdm_last_message());
   return EXIT_FAILURE;
 }
 
@@ -60,7 +60,7 @@ static int run_conformance(const tdm_transport *transport, const void *place) {
       return EXIT_FAILURE;
     }
     if (tdm_endpoint_close(endpoint, LIMIT_NS) != TDM_OK) return fail("close");
-    (void)printf("rank %d of %d passed on %s\n", rank, count, transport->version());
+    printf("rank %d of %d passed on %s\n", rank, count, transport->version());
   }
   return EXIT_SUCCESS;
 }
@@ -104,7 +104,7 @@ static int run_limit(const tdm_transport *transport) {
   tdm_net_request request;
   set_limit(is_rank_1() ? "20000" : "40000");
   if (open_job(transport, NULL, &endpoint) != TDM_OK) return fail("open");
-  (void)printf("rank %d sends %zu bytes at once\n", endpoint->rank, endpoint->eager_bytes);
+  printf("rank %d sends %zu bytes at once\n", endpoint->rank, endpoint->eager_bytes);
   if (endpoint->eager_bytes > sizeof(memory)) return fail("limit");
   if (tdm_endpoint_barrier(endpoint, &request) != TDM_OK ||
       tdm_endpoint_wait(endpoint, &request, LIMIT_NS) != TDM_OK)
@@ -142,11 +142,11 @@ static int run_late(const tdm_transport *transport) {
     return EXIT_SUCCESS;
   }
   const tdm_status status = tdm_endpoint_close(endpoint, 200000000);
-  (void)printf("rank 0: %s: %s\n", tdm_status_name(status), tdm_last_message());
-  (void)printf("rank 0: its memory %s\n", allocated_bytes > 0 ? "stays" : "was released");
-  (void)printf("rank 0: %s", tdm_status_name(open_job(transport, NULL, &endpoint)));
-  (void)printf(": %s\n", tdm_last_message());
-  (void)fflush(stdout);
+  printf("rank 0: %s: %s\n", tdm_status_name(status), tdm_last_message());
+  printf("rank 0: its memory %s\n", allocated_bytes > 0 ? "stays" : "was released");
+  printf("rank 0: %s", tdm_status_name(open_job(transport, NULL, &endpoint)));
+  printf(": %s\n", tdm_last_message());
+  fflush(stdout);
   return EXIT_SUCCESS;
 }
 
@@ -186,7 +186,7 @@ static void *run(void *user) {
   if (tdm_transport_find(&transport) != TDM_OK) {
     *exit_status = fail("find");
   } else if (!transport) {
-    (void)printf("alone\n");
+    printf("alone\n");
     *exit_status = EXIT_SUCCESS;
   } else if (strcmp(task, "late") == 0) {
     *exit_status = run_late(transport);
@@ -224,13 +224,13 @@ static int run_split(bool single) {
   given_place = &part;
   const int exit_status = run_in_thread();
   (void)MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) (void)printf("%d ranks go on\n", sum);
+  if (rank == 0) printf("%d ranks go on\n", sum);
   (void)MPI_Comm_free(&part);
   (void)MPI_Finalize();
   return exit_status;
 }
 
-/* ---- A rank that comes too late ---- */
+/* ---- A rank that comes too late -------------------------------------------------------------- */
 
 enum { GIVEN_BACK = 0xA5, MOST_GIVEN_BACK = 16 };
 static struct {
@@ -269,11 +269,11 @@ static int join_in_vain(void) {
   tdm_endpoint *endpoint;
   int word = 0;
   if (tdm_transport_find(&transport) != TDM_OK) return fail("find");
-  (void)printf("rank 0: %s", tdm_status_name(tdm_endpoint_open(transport, &options, &endpoint)));
-  (void)printf(": %s\n", tdm_last_message());
+  printf("rank 0: %s", tdm_status_name(tdm_endpoint_open(transport, &options, &endpoint)));
+  printf(": %s\n", tdm_last_message());
   (void)MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
   (void)MPI_Recv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  (void)printf("rank 0: what was given back is %s\n", is_untouched() ? "untouched" : "written to");
+  printf("rank 0: what was given back is %s\n", is_untouched() ? "untouched" : "written to");
   return EXIT_SUCCESS;
 }
 
@@ -286,7 +286,7 @@ static int come_late(void) {
   (void)MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
   (void)MPI_Wait(&request, MPI_STATUS_IGNORE);
   (void)MPI_Recv(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  (void)MPI_Iallgather(&own, (int)sizeof(own), MPI_BYTE, ranks, (int)sizeof(own), MPI_BYTE, comm,
+  (void)MPI_Iallgather(&own, (int)sizeof own, MPI_BYTE, ranks, (int)sizeof own, MPI_BYTE, comm,
                        &request);
   (void)MPI_Wait(&request, MPI_STATUS_IGNORE);
   (void)MPI_Send(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);

@@ -14,7 +14,7 @@ _Bool told_add(const char *path, const char *format, ...) {
   va_end(arguments);
   FILE *told = fopen(path, "a");
   if (!told) return 0;
-  (void)fprintf(told, "%s\n", line);
+  fprintf(told, "%s\n", line);
   return fclose(told) == 0;
 }
 

@@ -13,7 +13,7 @@ static const char spread[] = FIRST "," SECOND "," TEST_KIND ":2," TEST_KIND ":3,
 static const char together[] =
     FIRST "," FIRST "," FIRST "," FIRST "," FIRST "," FIRST "," FIRST "," FIRST;
 
-/* ---- A model: ids (batch) -> [table -> up -> tanh -> down] -> y, judged by mse ---- */
+/* ---- A model: ids (batch) -> [table -> up -> tanh -> down] -> y, judged by mse --------------- */
 
 static tdm_session *checked_over(tdm_context *on, const char *devices, bool check_finite) {
   tdm_graph *graph = tdm_graph_create(on);
@@ -85,7 +85,7 @@ static void expect_same_state(tdm_session *a, tdm_session *b) {
   tdm_tensor_list_release(state_b);
 }
 
-/* ---- Batches ---- */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 static const int64_t ends = -1;
 
@@ -164,7 +164,7 @@ static void an_empty_batch_is_no_step(void **unused) {
   tdm_context_release(on);
 }
 
-/* ---- Failures ---- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 /* A wrong id among the rows of each replica in turn, and of a later one. The earlier is reported
  * with its device, nothing has changed, and the next step is not affected. */

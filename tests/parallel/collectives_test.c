@@ -6,7 +6,7 @@
 #include "tests/parallel/support.h"
 #include "tests/support/faulty_allocator.h"
 
-/* ---- Refused calls ---- */
+/* ---- Refused calls --------------------------------------------------------------------------- */
 
 static void expect_scatter_refused(tdm_tensor *tensor, const char *devices, int dimension,
                                    const int64_t *sizes, const char *what) {
@@ -134,7 +134,7 @@ static void bad_sums_and_broadcasts_are_refused(void **unused) {
   release_tensors(terms, 4);
 }
 
-/* ---- Every failure in turn ---- */
+/* ---- Every failure in turn ------------------------------------------------------------------- */
 
 typedef struct inputs {
   tdm_tensor *whole;    /* (6, 10) on FIRST */
@@ -239,7 +239,7 @@ static void every_shortage_of_memory_leaves_nothing(void **unused) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
-/* ---- Delays ---- */
+/* ---- Delays ---------------------------------------------------------------------------------- */
 
 /* A tensor is scattered, broadcast, summed and gathered, with random delays of copies and kernels.
  * The result does not depend on them. */

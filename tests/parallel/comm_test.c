@@ -9,7 +9,7 @@ static const char *const homes[] = {"cpu:0", "cpu:2", FIRST, SECOND};
 #define HERE_AND_THERE FIRST "," SECOND ",cpu:1"
 static const char *const targets[] = {FIRST, SECOND, "cpu:1"}; /* the devices of HERE_AND_THERE */
 
-/* ---- Broadcast ---- */
+/* ---- Broadcast ------------------------------------------------------------------------------- */
 
 static void broadcast(void **unused) {
   (void)unused;
@@ -77,7 +77,7 @@ static void broadcast_coalesced_empty_tensors(void **unused) {
   release_tensors(tensors, 2);
 }
 
-/* ---- Sums ---- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 static void reduce_add(void **unused) {
   (void)unused;
@@ -133,7 +133,7 @@ static void reduce_add_coalesced(void **unused) {
   release_tensors(terms, LISTS * COUNT);
 }
 
-/* ---- Scatter ---- */
+/* ---- Scatter --------------------------------------------------------------------------------- */
 
 /* Element (a, b) of (n, m) is a * m + b: chunk i along dimension has those from first on. */
 static void assert_chunk(tdm_tensor *chunk, int64_t columns, int dimension, int64_t first,
@@ -215,7 +215,7 @@ static void scatter_sizes(void **unused) {
   expect_scatter(3, 7, -1, empty_chunks, 3, empty_chunks);
 }
 
-/* ---- Gather ---- */
+/* ---- Gather ---------------------------------------------------------------------------------- */
 
 static void expect_gather(tdm_shape a_shape, tdm_shape b_shape, int dimension, tdm_shape wanted) {
   tdm_tensor *parts[] = {draw_on(FIRST, a_shape, 1), draw_on(SECOND, b_shape, 2)};

@@ -9,7 +9,7 @@
 
 #define BOTH FIRST "," SECOND
 
-/* ---- Scatter and gather: the gradient of a sum is ones on every device of the parts ---- */
+/* ---- Scatter and gather: the gradient of a sum is ones on every device of the parts ---------- */
 
 /* Adds a parameter of zeros through tanh, whose slope there is 1. After one step of sgd with rate
  * 1/2 it is minus half the gradient of the later layers. */
@@ -93,7 +93,7 @@ static void expect_gather(const char *device, int dimension, tdm_shape whole) {
   if (dimension > 0) assert_planned(session, "concat", "gather", device);
   if (dimension == 0) assert_unplanned(session, "concat"); /* parts are made or copied there */
   char to[32];
-  snprintf(to, sizeof to, " to %s,", device);
+  (void)snprintf(to, sizeof to, " to %s,", device);
   assert_planned(session, "transfer", "-> gather", to);
   tdm_tensor_list *state = state_of(session);
   assert_all(state, "a", 25, 1);
@@ -111,7 +111,7 @@ static void differentiable_gather(void **unused) {
   }
 }
 
-/* ---- Replicas and parallel_apply ---- */
+/* ---- Replicas and parallel_apply ------------------------------------------------------------- */
 
 static tdm_value build_linear(tdm_graph *graph, void *user, tdm_value input) {
   (void)user;
@@ -174,7 +174,7 @@ static void parallel_apply_with_different_output_device(void **unused) {
   expect_equal_replicas(places, "cpu:0," BOTH, SECOND);
 }
 
-/* ---- Errors ---- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Two replicas of three fail: the first in order is reported with number, device and cause. */
 static void parallel_apply_rethrows_exception(void **unused) {
@@ -203,7 +203,7 @@ static void parallel_apply_rethrows_exception(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- data_parallel ---- */
+/* ---- data_parallel --------------------------------------------------------------------------- */
 
 static tdm_value build_small(tdm_graph *graph, tdm_value x) {
   return tdm_linear(graph, "fc", x, 4);
@@ -219,7 +219,7 @@ static void data_parallel_places_the_output_on_the_requested_device(void **unuse
     tdm_session *session = model_session(&model, BOTH, outputs[i], NULL);
     tdm_tensor_release(model_run(session, &model, 10, 1));
     char to[32];
-    snprintf(to, sizeof to, " to %s,", outputs[i]);
+    (void)snprintf(to, sizeof to, " to %s,", outputs[i]);
     assert_planned(session, "transfer", "module/fc ->", to);
     assert_unplanned(session, "concat");
     tdm_session_release(session);

@@ -10,7 +10,7 @@
 
 #define BOTH FIRST "," SECOND
 
-/* ---- parallel_apply: scopes on separate devices ---- */
+/* ---- parallel_apply: scopes on separate devices ---------------------------------------------- */
 
 /* places NULL: none. */
 static tdm_session *apply_session(const char *const *places) {
@@ -90,7 +90,7 @@ static void parallel_apply_passes_exception(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Scatter and gather with gradients ---- */
+/* ---- Scatter and gather with gradients ------------------------------------------------------- */
 
 enum { PARTS = 2 };
 static const char *part_places[PARTS + 1]; /* devices of the parts, and of the whole; NULL: none */
@@ -187,7 +187,7 @@ static void gather_different_len_dicts(void **unused) {
   release_tensors(parts, 2);
 }
 
-/* ---- Replicas ---- */
+/* ---- Replicas -------------------------------------------------------------------------------- */
 
 typedef struct seen_copies {
   tdm_tensor_list *state;
@@ -272,7 +272,7 @@ static void replicate_buffers(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Saved entries ---- */
+/* ---- Saved entries --------------------------------------------------------------------------- */
 
 static tdm_value build_linear(tdm_graph *graph, tdm_value x) {
   return tdm_linear(graph, "fc", x, 5);

@@ -129,7 +129,7 @@ static void data_parallel_no_grad(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Inputs and outputs of several kinds ---- */
+/* ---- Inputs and outputs of several kinds ----------------------------------------------------- */
 
 static tdm_value build_recurrent(tdm_graph *graph, tdm_value x) {
   const tdm_rnn_options two = OPTIONS(tdm_rnn_options, o.layers = 2);
@@ -235,7 +235,7 @@ static void data_parallel_module_zero_inputs(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Sparse gradients ---- */
+/* ---- Sparse gradients ------------------------------------------------------------------------ */
 
 static tdm_tensor_list *train_table(const char *devices, bool sparse) {
   tdm_graph *graph = tdm_graph_create(context);

@@ -14,7 +14,7 @@ enum {
 
 static int depth = 1; /* depth of the sessions that are created next */
 
-/* ---- The model: ids -> "model/table", sparse -> "model/fc" -> out, judged by mse ---- */
+/* ---- The model: ids -> "model/table", sparse -> "model/fc" -> out, judged by mse ------------- */
 
 static tdm_session *table_session(const char *devices, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -79,7 +79,7 @@ static void expect_refreshed(tdm_session *session, uint64_t transfers, uint64_t 
   assert_int_equal(has_bytes, bytes);
 }
 
-/* ---- Traffic ---- */
+/* ---- Traffic --------------------------------------------------------------------------------- */
 
 static void expect_exact_traffic(const char *devices, uint64_t extra) {
   tdm_session *session = table_session(devices, NULL);
@@ -114,7 +114,7 @@ static void a_step_moves_the_rows_touched(void **unused) {
   expect_exact_traffic("cpu:0," FIRST "," SECOND, 2);
 }
 
-/* ---- Learning ---- */
+/* ---- Learning -------------------------------------------------------------------------------- */
 
 /* Batches that shrink and grow, so that replicas miss updates and logs become too small, with
  * forwards between. */
@@ -204,7 +204,7 @@ static void runs_in_flight_learn_what_single_ones_learn(void **unused) {
   }
 }
 
-/* ---- Versions: one session trains, another, of the same store, evaluates on copies ---- */
+/* ---- Versions: one session trains, another, of the same store, evaluates on copies ----------- */
 
 /* Expects the results of a session that has just copied everything. */
 static void expect_right(tdm_session *evaluating, const char *devices) {

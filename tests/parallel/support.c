@@ -23,7 +23,7 @@ int end_group(void **unused) {
   return 0;
 }
 
-/* ---- Tensors ---- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 tdm_tensor *draw_on(const char *device, tdm_shape shape, uint64_t seed) {
   tdm_tensor *tensor = tdm_tensor_uniform(context, device, TDM_FLOAT32, shape, seed, -1, 1);
@@ -58,7 +58,7 @@ void release_tensors(tdm_tensor **tensors, size_t count) {
     tdm_tensor_release(tensors[i]);
 }
 
-/* ---- Comparing ---- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 void assert_on(const tdm_tensor *tensor, const char *device) {
   assert_non_null(tensor);
@@ -122,7 +122,7 @@ void assert_unplanned(tdm_session *session, const char *unwanted) {
   free(text);
 }
 
-/* ---- The model with a part to wrap ---- */
+/* ---- The model with a part to wrap ----------------------------------------------------------- */
 
 tdm_session *model_session(const test_model *model, const char *devices, const char *output_device,
                            tdm_store *store) {

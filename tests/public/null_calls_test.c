@@ -89,9 +89,9 @@ static void complain(givens *given, const char *what) {
                                               "with names, without objects",
                                               "without lists",
                                               "without an argument"};
-  snprintf(given->call->complaint, sizeof given->call->complaint, "%s %s (%d): %s (message: %s)",
-           given->call->name, ways[given->call->way], given->call->lacking, what,
-           tdm_last_message());
+  (void)snprintf(given->call->complaint, sizeof given->call->complaint,
+                 "%s %s (%d): %s (message: %s)", given->call->name, ways[given->call->way],
+                 given->call->lacking, what, tdm_last_message());
 }
 
 static bool is_stale(void) {

@@ -254,7 +254,7 @@ static void what_is_utf8_is_saved_and_loaded(void **unused) {
                                "\xf0\x9f\x8c\x8a", "a,b=c:d;*"};
   const char *folder = getenv("TEST_TMPDIR");
   char path[512];
-  snprintf(path, sizeof path, "%s/options_test.checkpoint", folder ? folder : "/tmp");
+  (void)snprintf(path, sizeof path, "%s/options_test.checkpoint", folder ? folder : "/tmp");
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     tdm_session *session = named_session(names[i]);
     tdm_session *other = named_session(names[i]);

@@ -30,7 +30,7 @@ static tdm_dtype dtype_of(const random_model *it) {
   return it->wide ? TDM_FLOAT64 : TDM_FLOAT32;
 }
 
-/* ---- Nodes ---- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static tdm_value build_unary(tdm_graph *graph, const random_node *what, tdm_value x) {
   const double a = what->numbers[0], b = what->numbers[1];
@@ -256,7 +256,7 @@ static void build_node(building *it, int index) {
   tdm_scope_pop(it->graph);
 }
 
-/* ---- Wraps ---- */
+/* ---- Wraps ----------------------------------------------------------------------------------- */
 
 /* Values that enter, or leave, the nodes of a wrap. */
 static size_t boundary(const building *it, const random_wrap *part, bool leaving, int *out_values) {
@@ -320,7 +320,7 @@ static void build_shards(const building *it, bool first) {
       build_shard(it->graph, it->view, it->machine, &it->view->shards[i]);
 }
 
-/* ---- Sessions ---- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 static void observe(void *user, const tdm_observation *observation) {
   _Atomic uint64_t *count = user;

@@ -21,7 +21,7 @@ int extent_batch(const extent *shape) {
   return -1;
 }
 
-/* ---- Contents ---- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 /* Draws `count` distinct indices below `bound`, which is at most MOST_KEPT_SIZE. */
 static void fill_indices(draw *stream, int64_t bound, int64_t count, double *out_values) {
@@ -55,7 +55,7 @@ void model_fill_parameter(const random_model *it, int parameter, uint64_t seed,
     out_values[i] = draw_one_in(&stream, 2) ? 0 : draw_between(&stream, -2, 2);
 }
 
-/* ---- What runs need ---- */
+/* ---- What runs need -------------------------------------------------------------------------- */
 
 int model_kept_by(const random_model *it, int keeper) {
   do
@@ -94,7 +94,7 @@ bool model_output_is_kept(const random_model *it, int output) {
   return false;
 }
 
-/* ---- For a reader ---- */
+/* ---- For a reader ---------------------------------------------------------------------------- */
 
 static const char *const KIND_NAMES[NODE_KINDS] = {
     "input",   "ids",    "indices", "kept",   "parameter", "linear",  "embedding",   "bag",

@@ -7,7 +7,7 @@
 
 enum { MOST_ELEMENTS = 1200, TRIES = 12 };
 
-/* ---- Making nodes ---- */
+/* ---- Making nodes ---------------------------------------------------------------------------- */
 
 random_node *node_begin(random_model *it, node_kind kind) {
   random_node *made = &it->nodes[it->node_count];
@@ -87,7 +87,7 @@ bool extents_broadcast(const extent *a, const extent *b, extent *out) {
   return batches <= 1;
 }
 
-/* ---- The ends ---- */
+/* ---- The ends -------------------------------------------------------------------------------- */
 
 static void draw_input(draw *stream, random_model *it) {
   extent shape = {.rank = draw_between(stream, 2, 4), .dims = {BATCH}};

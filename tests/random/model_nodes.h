@@ -33,7 +33,7 @@ bool rows_joined_draw(draw *stream, random_model *it);
 /* Adds a scalar of a parameter that no row reaches; -1: there is none. */
 int rows_penalty_draw(draw *stream, random_model *it);
 
-/* ---- Nodes of wider models (model_wider.c) ---- */
+/* ---- Nodes of wider models (model_wider.c) --------------------------------------------------- */
 
 bool wider_node_draw(draw *stream, random_model *it);
 /* Adds a loss of a value, and a gradient of it for others to read, if they fit. */

@@ -32,7 +32,7 @@ static void remove_dimension(extent *shape, int dimension) {
     shape->dims[i] = shape->dims[i + 1];
 }
 
-/* ---- Moves ---- */
+/* ---- Moves ----------------------------------------------------------------------------------- */
 
 /* Draws a concatenation of a few similar values along a dimension, also along the batch. */
 bool rows_joined_draw(draw *stream, random_model *it) {
@@ -143,7 +143,7 @@ static bool draw_slice(draw *stream, random_model *it) {
   return node_end(it, made);
 }
 
-/* ---- Along a dimension ---- */
+/* ---- Along a dimension ----------------------------------------------------------------------- */
 
 static bool draw_along(draw *stream, random_model *it) {
   static const int KEEPING[] = {ROWS_CENTRE, ROWS_SCALE, ROWS_SUM,

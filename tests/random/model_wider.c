@@ -4,7 +4,7 @@
 
 enum { MOST_GRADIENTS = 4, MOST_GRADIENTS_OF_GRADIENTS = 8 };
 
-/* ---- Tied parameters ---- */
+/* ---- Tied parameters ------------------------------------------------------------------------- */
 
 static bool has_table(const random_node *what) {
   return what->kind == NODE_EMBEDDING || what->kind == NODE_BAG;
@@ -73,7 +73,7 @@ static bool draw_tied(draw *stream, random_model *it) {
   return draw_tied_table(stream, it, shared);
 }
 
-/* ---- Gradients ---- */
+/* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* Adds the gradient of a scalar with respect to one of its operands. */
 static bool draw_gradient_of(draw *stream, random_model *it, int loss, bool read_on) {
@@ -121,7 +121,7 @@ bool wider_node_draw(draw *stream, random_model *it) {
   return draw_one_in(stream, 2) ? draw_tied(stream, it) : wider_gradient_draw(stream, it);
 }
 
-/* ---- Kept from run to run ---- */
+/* ---- Kept from run to run -------------------------------------------------------------------- */
 
 /* Adds an input of a fixed shape that only the writers of kept values read. */
 static void add_hidden_input(random_model *it, node_kind kind, int64_t bound, const extent *shape) {
@@ -234,7 +234,7 @@ static void draw_keeping(draw *stream, random_model *it) {
   }
 }
 
-/* ---- The end ---- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void draw_groups(draw *stream, random_model *it) {
   it->group_count = draw_between(stream, 1, MOST_GROUPS);

@@ -15,7 +15,7 @@
 #include "tests/graph/seed_range.h"
 #include "tests/random/trial.h"
 
-/* ---- When the program ends ---- */
+/* ---- When the program ends ------------------------------------------------------------------- */
 
 static char *told; /* the case under way */
 static size_t told_bytes;
@@ -40,7 +40,7 @@ static void prepare_to_tell(const trial *it) {
   free(before);
 }
 
-/* ---- Making a case smaller ---- */
+/* ---- Making a case smaller ------------------------------------------------------------------- */
 
 /* Returns true if the case also fails with this change, which is then kept. */
 static bool still_fails(trial *it, const trial *smaller, char failure[FAILURE_TEXT]) {
@@ -124,7 +124,7 @@ static void shrink(trial *it, char failure[FAILURE_TEXT]) {
   free(copy);
 }
 
-/* ---- The test ---- */
+/* ---- The test -------------------------------------------------------------------------------- */
 
 static void trials_equal_the_oracle(void **unused) {
   (void)unused;

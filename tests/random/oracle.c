@@ -14,7 +14,7 @@ static int bits_of(const oracle *it) {
   return it->model->wide ? 51 : 22;
 }
 
-/* ---- Exact sums ---- */
+/* ---- Exact sums ------------------------------------------------------------------------------ */
 
 /* The exponent of the lowest bit of a number that is not 0. */
 static int lowest_bit(double number) {
@@ -66,7 +66,7 @@ stretch oracle_stretch(const oracle *it, int value, int dimension) {
   return lengths;
 }
 
-/* ---- Rules ---- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 static void forward_input(oracle *it, const random_node *what) {
   (void)it;
@@ -137,7 +137,7 @@ const rule oracle_rules[NODE_KINDS] = {
     [NODE_KEEP_ROWS] = {forward_keep_rows, forward_input},
 };
 
-/* ---- The state ---- */
+/* ---- The state ------------------------------------------------------------------------------- */
 
 static void *allocate(size_t bytes) {
   void *memory = calloc(1, bytes ? bytes : 1);
@@ -213,7 +213,7 @@ void oracle_load_parameter(oracle *it, int index, const double *values) {
          (size_t)extent_count(&it->model->parameters[index].shape, 1) * sizeof *values);
 }
 
-/* ---- Runs ---- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static void *take(oracle *it, int64_t count, size_t bytes) {
   const size_t wanted = ((size_t)count * bytes + 15) / 16 * 16;

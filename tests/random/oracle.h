@@ -56,7 +56,7 @@ void oracle_swap_averages(oracle *it);
 /* Copies parameters, momenta and averages. */
 void oracle_copy(oracle *it, const oracle *from);
 
-/* ---- For the rules of nodes ---- */
+/* ---- For the rules of nodes ------------------------------------------------------------------ */
 
 typedef struct rule {
   void (*forward)(oracle *it, const random_node *what);

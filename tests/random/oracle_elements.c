@@ -3,7 +3,7 @@
 
 #include "tests/random/oracle.h"
 
-/* ---- Functions of one value ---- */
+/* ---- Functions of one value ------------------------------------------------------------------ */
 
 static double limits(double x, double least, double most) {
   return x < least ? least : x > most ? most : x;
@@ -71,7 +71,7 @@ void backward_unary(oracle *it, const random_node *what) {
                       slope(it, what, oracle_operand(it, what, 0)[i]));
 }
 
-/* ---- Functions of several values, broadcast ---- */
+/* ---- Functions of several values, broadcast -------------------------------------------------- */
 
 /* Returns the element of an operand that belongs to an element of the result. */
 static int64_t broadcast_from(const oracle *it, const extent *out, const extent *operand,
@@ -155,7 +155,7 @@ void backward_where(oracle *it, const random_node *what) {
   }
 }
 
-/* ---- Moves ---- */
+/* ---- Moves ----------------------------------------------------------------------------------- */
 
 typedef struct source {
   int operand;

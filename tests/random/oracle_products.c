@@ -1,7 +1,7 @@
 /* The oracle's products: linear layers, matrices, pairs of vectors, convolutions. */
 #include "tests/random/oracle.h"
 
-/* ---- Linear: x (rows, in), weight (out, in), bias (out) ---- */
+/* ---- Linear: x (rows, in), weight (out, in), bias (out) -------------------------------------- */
 
 void forward_linear(oracle *it, const random_node *what) {
   const extent *weight_shape = &it->model->parameters[what->parameters[0]].shape;
@@ -37,7 +37,7 @@ void backward_linear(oracle *it, const random_node *what) {
   }
 }
 
-/* ---- Matrices: a (batches or nothing, m, k), b (batches or nothing, k, n) ---- */
+/* ---- Matrices: a (batches or nothing, m, k), b (batches or nothing, k, n) -------------------- */
 
 typedef struct matrices {
   int64_t batches, m, k, n;
@@ -89,7 +89,7 @@ void backward_matmul(oracle *it, const random_node *what) {
   }
 }
 
-/* ---- Pairs of vectors: x (batch, vectors, dim) -> (batch, pairs), the lower triangle ---- */
+/* ---- Pairs of vectors: x (batch, vectors, dim) -> (batch, pairs), the lower triangle --------- */
 
 void forward_interaction(oracle *it, const random_node *what) {
   const extent *shape = oracle_extent(it, what, 0);
@@ -121,7 +121,7 @@ void backward_interaction(oracle *it, const random_node *what) {
         }
 }
 
-/* ---- Convolutions: x (n, channels, h, w), weight (out, channels / groups, kh, kw) ---- */
+/* ---- Convolutions: x (n, channels, h, w), weight (out, channels / groups, kh, kw) ------------ */
 
 /* One product of a convolution: its elements. */
 typedef struct tap {

@@ -3,7 +3,7 @@
 
 #include "tests/random/oracle.h"
 
-/* ---- Along one dimension, or over everything (dimension -1) ---- */
+/* ---- Along one dimension, or over everything (dimension -1) ---------------------------------- */
 
 static stretch summed(const oracle *it, const random_node *what) {
   if (what->dimension < 0) return (stretch){1, oracle_count(it, what->operands[0]), 1};
@@ -80,7 +80,7 @@ void backward_extreme(oracle *it, const random_node *what) {
               it->flows[what->first_value][i]);
 }
 
-/* ---- Losses, summed ---- */
+/* ---- Losses, summed -------------------------------------------------------------------------- */
 
 void forward_loss(oracle *it, const random_node *what) {
   exact sum = {0};
@@ -108,7 +108,7 @@ void backward_loss(oracle *it, const random_node *what) {
   }
 }
 
-/* ---- Tables ---- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 void forward_embedding(oracle *it, const random_node *what) {
   const int64_t dim = it->model->parameters[what->parameters[0]].shape.dims[1];
@@ -196,7 +196,7 @@ void backward_bag(oracle *it, const random_node *what) {
     visit_bag(it, what, i, add_row_gradient, NULL);
 }
 
-/* ---- Windows ---- */
+/* ---- Windows --------------------------------------------------------------------------------- */
 
 /* Returns the element of x at a position of the window of element i; -1: in the padding. */
 static int64_t window_element(const oracle *it, const random_node *what, int64_t i,

@@ -30,7 +30,7 @@ typedef struct rows_trial {
   bool wild; /* numbers have become too large for a tolerance */
 } rows_trial;
 
-/* ---- Drawing ---- */
+/* ---- Drawing --------------------------------------------------------------------------------- */
 
 static void draw_uncut(random_view *it) {
   for (int i = 0; i < MOST_NODES; i++)
@@ -62,7 +62,7 @@ static void draw_views(trial *of, uint64_t seed) {
   draw_uncut(&of->views[0]);
 }
 
-/* ---- Comparing ---- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static bool agree(rows_trial *all, const tdm_tensor *wanted, const tdm_tensor *got, int view,
                   const char *name) {
@@ -116,7 +116,7 @@ static bool agree_states(rows_trial *all, int view) {
   return good;
 }
 
-/* ---- One case ---- */
+/* ---- One case -------------------------------------------------------------------------------- */
 
 /* Returns true if a divided view was refused by name; it is then ignored. */
 static bool is_refused(rows_trial *all, int view, tdm_status status, const char *message) {

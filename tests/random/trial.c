@@ -12,7 +12,7 @@ static const char *const ACTION_NAMES[ACTION_KINDS] = {
     "run",  "train",    "fly",      "threads", "save",      "load", "restore",
     "rate", "momentum", "averages", "bad",     "sequences", "close"};
 
-/* ---- Drawing ---- */
+/* ---- Drawing --------------------------------------------------------------------------------- */
 
 /* Views have one store, which has a parameter whole or in the pieces of one of them. */
 static void keep_whole(trial *it) {
@@ -111,7 +111,7 @@ void trial_print(const trial *it, FILE *out) {
             ACTION_NAMES[it->actions[i].kind], it->actions[i].view, it->actions[i].seed);
 }
 
-/* ---- What actions share ---- */
+/* ---- What actions share ---------------------------------------------------------------------- */
 
 bool trial_fail(running *it, const char *format, ...) {
   char said[600];
@@ -166,7 +166,7 @@ static bool load(running *it, uint64_t seed) {
   return done ? true : trial_fail(it, "the store does not load");
 }
 
-/* ---- Actions ---- */
+/* ---- Actions --------------------------------------------------------------------------------- */
 
 static bool run_once(running *it, int view, bool trains, uint64_t seed) {
   try_run run;

@@ -61,7 +61,7 @@ void trial_print(const trial *it, FILE *out);
 /* Returns false if a result differs from the oracle or a call failed; failure describes it. */
 bool trial_run(const trial *it, tally *counts, char failure[FAILURE_TEXT]);
 
-/* ---- A trial under way: what its actions share ---- */
+/* ---- A trial under way: what its actions share ----------------------------------------------- */
 
 typedef struct running {
   const trial *trial;
@@ -89,7 +89,7 @@ bool hand_over(running *it, int view);
 bool list_add_parameter(running *it, tdm_tensor_list *list, int parameter);
 bool trial_act(running *it, const action *what);
 
-/* ---- Runs ---- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 typedef struct try_run {
   int view;

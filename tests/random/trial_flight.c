@@ -11,7 +11,7 @@
 
 enum { MOST_FLIGHTS = 7, MOST_THREADS = 3, THREAD_RUNS = 3, MOST_TRAINED = 3 };
 
-/* ---- Submitted ---- */
+/* ---- Submitted ------------------------------------------------------------------------------- */
 
 typedef struct landing {
   pthread_mutex_t lock;
@@ -34,17 +34,17 @@ static void on_landed(void *user, tdm_run_result *result) {
   (void)snprintf(it->run.message, sizeof it->run.message, "%s", result->message);
   for (size_t i = 0; i < result->fetch_count; i++)
     it->run.fetches[i].tensor = result->fetches[i].tensor;
-  pthread_mutex_lock(&it->landing->lock);
+  (void)pthread_mutex_lock(&it->landing->lock);
   it->landing->landed++;
-  pthread_cond_signal(&it->landing->changed);
-  pthread_mutex_unlock(&it->landing->lock);
+  (void)pthread_cond_signal(&it->landing->changed);
+  (void)pthread_mutex_unlock(&it->landing->lock);
 }
 
 static void await(landing *it, int wanted) {
-  pthread_mutex_lock(&it->lock);
+  (void)pthread_mutex_lock(&it->lock);
   while (it->landed < wanted)
-    pthread_cond_wait(&it->changed, &it->lock);
-  pthread_mutex_unlock(&it->lock);
+    (void)pthread_cond_wait(&it->changed, &it->lock);
+  (void)pthread_mutex_unlock(&it->lock);
 }
 
 /* True: it is in the air; false with *refused: there was no room. */
@@ -120,7 +120,7 @@ bool fly(running *it, const action *what) {
   return good;
 }
 
-/* ---- In threads ---- */
+/* ---- In threads ------------------------------------------------------------------------------ */
 
 typedef struct worker {
   running *it;
@@ -203,7 +203,7 @@ bool go_in_threads(running *it, const action *what) {
     for (int i = 0; i < steps; i++)
       run_execute(it, &trained[i]);
     for (int i = 0; i < begun; i++)
-      pthread_join(threads[i], NULL);
+      (void)pthread_join(threads[i], NULL);
     good = check_workers(it, workers, count, trained, steps);
   }
   for (int i = 0; i < count; i++) {

@@ -6,7 +6,7 @@
 
 #include "tests/random/trial.h"
 
-/* ---- Feeding ---- */
+/* ---- Feeding --------------------------------------------------------------------------------- */
 
 static tdm_tensor *make_input(running *it, int index, uint64_t seed, int64_t rows) {
   const random_model *model = &it->trial->model;
@@ -119,7 +119,7 @@ void run_execute(running *it, try_run *run) {
     (void)snprintf(run->message, sizeof run->message, "%s", tdm_last_message());
 }
 
-/* ---- Comparing ---- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 double tensor_element(const tdm_tensor *tensor, int64_t index) {
   const void *data = tdm_tensor_data(tensor);

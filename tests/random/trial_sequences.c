@@ -49,7 +49,7 @@ static int kept_after(const sequences *all, int k, uint64_t needed) {
   return after;
 }
 
-/* ---- Steps ---- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static bool check_run(sequences *all, stream_of_runs *one, const try_run *run) {
   running *it = all->it;

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- Machines ---- */
+/* ---- Machines -------------------------------------------------------------------------------- */
 
 void machine_draw(random_machine *it, uint64_t seed) {
   draw stream = draw_of(seed, 3);
@@ -38,7 +38,7 @@ tdm_context *machine_open(const random_machine *it) {
   return tdm_context_create(&options);
 }
 
-/* ---- Wraps ---- */
+/* ---- Wraps ----------------------------------------------------------------------------------- */
 
 /* Returns true if there is a node, and no node is only a name. */
 static bool can_wrap(const random_model *of, int first, int last) {
@@ -129,7 +129,7 @@ static void draw_wrap(draw *stream, random_view *it, const random_model *of,
   it->wraps[it->wrap_count++] = made;
 }
 
-/* ---- Views ---- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
 void view_draw(random_view *it, const random_model *of, const random_machine *on, uint64_t seed) {
   draw stream = draw_of(seed, 4);

@@ -42,7 +42,7 @@ static void release_faulty(void *user, void *memory, size_t bytes) {
 }
 
 tdm_faulty_allocator *tdm_faulty_allocator_create(void) {
-  tdm_faulty_allocator *faulty = calloc(1, sizeof(*faulty));
+  tdm_faulty_allocator *faulty = calloc(1, sizeof *faulty);
   if (faulty) faulty->under = tdm_allocator_default();
   return faulty;
 }

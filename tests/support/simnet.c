@@ -9,18 +9,18 @@
 #include "core/status.h"
 #include "tests/support/simnet_state.h"
 
-/* ---- The net ---- */
+/* ---- The net --------------------------------------------------------------------------------- */
 
 static tdm_status create_rank(tdm_simnet *net, int number) {
   const size_t count = (size_t)net->options.rank_count;
   sim_rank *rank = &net->ranks[number];
   rank->settled_end = &rank->settled;
-  rank->sent = tdm_allocate(&net->allocator, count * sizeof(*rank->sent), "counts");
-  rank->down = tdm_allocate(&net->allocator, count * sizeof(*rank->down), "links");
-  rank->held = tdm_allocate(&net->allocator, count * sizeof(*rank->held), "links");
+  rank->sent = tdm_allocate(&net->allocator, count * sizeof *rank->sent, "counts");
+  rank->down = tdm_allocate(&net->allocator, count * sizeof *rank->down, "links");
+  rank->held = tdm_allocate(&net->allocator, count * sizeof *rank->held, "links");
   if (!rank->sent || !rank->down || !rank->held) return TDM_OUT_OF_MEMORY;
   tdm_rank *named = &net->named[number];
-  (void)snprintf(named->host, sizeof(named->host), "sim%d", number);
+  (void)snprintf(named->host, sizeof named->host, "sim%d", number);
   named->pid = (int64_t)getpid();
   return TDM_OK;
 }
@@ -28,19 +28,19 @@ static tdm_status create_rank(tdm_simnet *net, int number) {
 tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_options *options,
                              tdm_simnet **out_net) {
   *out_net = NULL;
-  if (options->struct_size != sizeof(*options) || options->rank_count < 1) {
+  if (options->struct_size != sizeof *options || options->rank_count < 1) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "a simnet of %d ranks, with options of %zu bytes",
                     options->rank_count, options->struct_size);
   }
   const size_t count = (size_t)options->rank_count;
-  tdm_simnet *net = tdm_allocate(allocator, sizeof(*net), "a simnet");
+  tdm_simnet *net = tdm_allocate(allocator, sizeof *net, "a simnet");
   if (!net) return TDM_OUT_OF_MEMORY;
   net->allocator = *allocator;
   net->options = *options;
   (void)pthread_mutex_init(&net->lock, NULL); /* glibc's mutexes need no resources */
   atomic_init(&net->references, 1);
-  net->named = tdm_allocate(allocator, count * sizeof(*net->named), "names of ranks");
-  net->ranks = tdm_allocate(allocator, count * sizeof(*net->ranks), "ranks");
+  net->named = tdm_allocate(allocator, count * sizeof *net->named, "names of ranks");
+  net->ranks = tdm_allocate(allocator, count * sizeof *net->ranks, "ranks");
   tdm_status status = net->named && net->ranks ? TDM_OK : TDM_OUT_OF_MEMORY;
   for (int rank = 0; rank < options->rank_count && status == TDM_OK; rank++)
     status = create_rank(net, rank);
@@ -59,18 +59,18 @@ void tdm_simnet_release(tdm_simnet *net) {
     sim_rank *rank = &net->ranks[i];
     while (rank->first)
       sim_operation_remove(net, rank->first); /* eager sends that no rank has received */
-    tdm_release(&net->allocator, rank->sent, count * sizeof(*rank->sent));
-    tdm_release(&net->allocator, rank->down, count * sizeof(*rank->down));
-    tdm_release(&net->allocator, rank->held, count * sizeof(*rank->held));
+    tdm_release(&net->allocator, rank->sent, count * sizeof *rank->sent);
+    tdm_release(&net->allocator, rank->down, count * sizeof *rank->down);
+    tdm_release(&net->allocator, rank->held, count * sizeof *rank->held);
   }
-  tdm_release(&net->allocator, net->ranks, count * sizeof(*net->ranks));
-  tdm_release(&net->allocator, net->named, count * sizeof(*net->named));
+  tdm_release(&net->allocator, net->ranks, count * sizeof *net->ranks);
+  tdm_release(&net->allocator, net->named, count * sizeof *net->named);
   (void)pthread_mutex_destroy(&net->lock);
   const tdm_allocator allocator = net->allocator;
-  tdm_release(&allocator, net, sizeof(*net));
+  tdm_release(&allocator, net, sizeof *net);
 }
 
-/* ---- Endpoints ---- */
+/* ---- Endpoints ------------------------------------------------------------------------------- */
 
 static tdm_status open_rank(const tdm_endpoint_options *options, tdm_endpoint **out_endpoint,
                             char *message) {
@@ -90,7 +90,7 @@ static tdm_status open_rank(const tdm_endpoint_options *options, tdm_endpoint **
                    net->options.rank_count);
     return TDM_INVALID_ARGUMENT;
   }
-  sim_endpoint *endpoint = tdm_allocate(&net->allocator, sizeof(*endpoint), "an endpoint");
+  sim_endpoint *endpoint = tdm_allocate(&net->allocator, sizeof *endpoint, "an endpoint");
   if (!endpoint) {
     (void)snprintf(message, TDM_NET_TEXT_BYTES, "%s", tdm_last_message());
     return TDM_OUT_OF_MEMORY;
@@ -109,7 +109,7 @@ static tdm_status open_rank(const tdm_endpoint_options *options, tdm_endpoint **
 
 static void free_endpoint(sim_endpoint *endpoint) {
   tdm_simnet *net = endpoint->net;
-  tdm_release(&net->allocator, endpoint, sizeof(*endpoint));
+  tdm_release(&net->allocator, endpoint, sizeof *endpoint);
   tdm_simnet_release(net);
 }
 
@@ -158,7 +158,7 @@ static tdm_status poll_rank(tdm_endpoint *base, tdm_net_request **out_settled) {
   sim_rank *rank = &net->ranks[base->rank];
   (void)pthread_mutex_lock(&net->lock);
   const bool gone = rank->gone;
-  if (gone) (void)snprintf(base->message, sizeof(base->message), "it was killed");
+  if (gone) (void)snprintf(base->message, sizeof base->message, "it was killed");
   if (!gone && !rank->stopped) {
     advance(net, rank);
     *out_settled = take_settled(rank);
@@ -203,7 +203,7 @@ tdm_status tdm_simnet_endpoint(tdm_simnet *net, int rank, tdm_endpoint **out_end
   return tdm_endpoint_open(&tdm_simnet_transport, &options, out_endpoint);
 }
 
-/* ---- Faults and counts ---- */
+/* ---- Faults and counts ----------------------------------------------------------------------- */
 
 void tdm_simnet_kill(tdm_simnet *net, int rank) {
   (void)pthread_mutex_lock(&net->lock);

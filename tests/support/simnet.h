@@ -49,7 +49,7 @@ extern const tdm_transport tdm_simnet_transport;
 tdm_status tdm_simnet_endpoint(tdm_simnet *net, int rank,
                                tdm_endpoint **out_endpoint) TDM_WARN_UNUSED;
 
-/* ---- Faults --------------------------------------------------------------------------------- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 /* Kills a rank: its calls fail with UNAVAILABLE and nothing of it moves. Only abandon remains
  * legal. */
@@ -72,7 +72,7 @@ void tdm_simnet_link(tdm_simnet *net, int a, int b, bool up);
 void tdm_simnet_hold(tdm_simnet *net, int from, int to);
 size_t tdm_simnet_let_go(tdm_simnet *net, int from, int to);
 
-/* ---- Counts --------------------------------------------------------------------------------- */
+/* ---- Counts ---------------------------------------------------------------------------------- */
 
 typedef struct tdm_simnet_traffic {
   uint64_t messages; /* number of sends that were posted */

@@ -9,7 +9,7 @@
 
 #define PIECE 256 /* elements that are summed at once */
 
-/* ---- Rounds ---- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static size_t round_bytes(const tdm_simnet *net) {
   return sizeof(sim_round) + (size_t)net->options.rank_count * sizeof(sim_operation *);
@@ -123,7 +123,7 @@ tdm_status sim_barrier(tdm_endpoint *endpoint, tdm_net_request *request) {
   return post(endpoint, request, TDM_DTYPE_NONE, 0, NULL, NULL);
 }
 
-/* ---- Moving ---- */
+/* ---- Moving ---------------------------------------------------------------------------------- */
 
 /* Returns the rank at `position` of the round's order of summation. The seed chooses its start and
  * direction. */

@@ -23,17 +23,15 @@ tdm_status sim_may_post(sim_endpoint *endpoint) {
     if (poster->stop_hit) poster->stop_hit(poster->stop_user);
   }
   if (!poster->gone) return TDM_OK;
-  (void)snprintf(endpoint->base.message, sizeof(endpoint->base.message), "rank %d was killed",
-                 rank);
+  (void)snprintf(endpoint->base.message, sizeof endpoint->base.message, "rank %d was killed", rank);
   return TDM_UNAVAILABLE;
 }
 
 sim_operation *sim_operation_add(sim_endpoint *endpoint, tdm_net_request *request) {
   tdm_simnet *net = endpoint->net;
-  sim_operation *operation = tdm_allocate(&net->allocator, sizeof(*operation), "an operation");
+  sim_operation *operation = tdm_allocate(&net->allocator, sizeof *operation, "an operation");
   if (!operation) {
-    (void)snprintf(endpoint->base.message, sizeof(endpoint->base.message), "%s",
-                   tdm_last_message());
+    (void)snprintf(endpoint->base.message, sizeof endpoint->base.message, "%s", tdm_last_message());
     return NULL;
   }
   operation->request = request;
@@ -55,7 +53,7 @@ void sim_operation_remove(tdm_simnet *net, sim_operation *operation) {
   *(operation->previous ? &operation->previous->next : &rank->first) = operation->next;
   *(operation->next ? &operation->next->previous : &rank->last) = operation->previous;
   tdm_release(&net->allocator, operation->copy, operation->bytes);
-  tdm_release(&net->allocator, operation, sizeof(*operation));
+  tdm_release(&net->allocator, operation, sizeof *operation);
 }
 
 void sim_settle(tdm_simnet *net, sim_operation *operation, tdm_status status) {

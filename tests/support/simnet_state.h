@@ -78,7 +78,7 @@ struct tdm_simnet {
   sim_round *rounds;
 };
 
-/* ---- simnet_operations.c ---- */
+/* ---- simnet_operations.c --------------------------------------------------------------------- */
 
 /* Marks the rank as lost, with its operations. Requests that wait for it fail if loss_is_told. The
  * caller holds the lock. */
@@ -96,7 +96,7 @@ bool sim_path_is_up(const tdm_simnet *net, int a, int b);
 uint64_t sim_due_ns(tdm_simnet *net, uint64_t draw, size_t bytes);
 uint64_t sim_draw(const tdm_simnet *net, uint64_t from, uint64_t to, uint64_t number);
 
-/* ---- simnet_transfers.c ---- */
+/* ---- simnet_transfers.c ---------------------------------------------------------------------- */
 
 tdm_status sim_send(tdm_endpoint *endpoint, tdm_net_request *request, int peer, uint32_t channel,
                     const void *memory, size_t bytes);
@@ -109,7 +109,7 @@ void sim_transfer_advance(tdm_simnet *net, sim_operation *operation, uint64_t no
 size_t sim_transfers_push(tdm_simnet *net, int from, int to);
 void sim_transfers_drop(tdm_simnet *net, int rank);
 
-/* ---- simnet_collectives.c ---- */
+/* ---- simnet_collectives.c -------------------------------------------------------------------- */
 
 tdm_status sim_all_reduce(tdm_endpoint *endpoint, tdm_net_request *request, tdm_dtype dtype,
                           void *memory, size_t count);

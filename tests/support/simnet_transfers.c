@@ -7,7 +7,7 @@
 #include "core/park.h"
 #include "tests/support/simnet_state.h"
 
-/* ---- Matching ---- */
+/* ---- Matching -------------------------------------------------------------------------------- */
 
 static bool is_eager(const tdm_simnet *net, const sim_operation *send) {
   return send->bytes <= net->options.eager_bytes;
@@ -44,7 +44,7 @@ static tdm_status copy_eager(sim_endpoint *endpoint, sim_operation *send, const 
   if (send->bytes > 0) {
     send->copy = tdm_allocate(&net->allocator, send->bytes, "a message");
     if (!send->copy) {
-      (void)snprintf(endpoint->base.message, sizeof(endpoint->base.message), "%s",
+      (void)snprintf(endpoint->base.message, sizeof endpoint->base.message, "%s",
                      tdm_last_message());
       return TDM_OUT_OF_MEMORY;
     }
@@ -124,7 +124,7 @@ tdm_status sim_cancel(tdm_endpoint *base, tdm_net_request *request) {
   return TDM_OK;
 }
 
-/* ---- Moving ---- */
+/* ---- Moving ---------------------------------------------------------------------------------- */
 
 /* If the message is larger than the receive, nothing beyond the receive's memory is written, as in
  * real engines. */
@@ -157,7 +157,7 @@ size_t sim_transfers_push(tdm_simnet *net, int from, int to) {
   return count;
 }
 
-/* ---- Loss ---- */
+/* ---- Loss ------------------------------------------------------------------------------------ */
 
 /* Removes the posts of another rank for a rank that is no longer present. */
 static void drop_towards(tdm_simnet *net, sim_rank *other, int gone) {

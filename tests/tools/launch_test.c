@@ -18,7 +18,7 @@
 
 static char tool[PATH_MAX];
 
-/* ---- Folders of launchers and plug-ins ---- */
+/* ---- Folders of launchers and plug-ins ------------------------------------------------------- */
 
 static void make_launcher(const char *folder, const char *name, const char *version) {
   char path[PATH_MAX], script[256];
@@ -77,7 +77,7 @@ static void expect(const char *launchers, const char *plugins, const char *varia
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* ---- Cases ---- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void the_mpi_that_is_there_is_taken(void **state) {
   (void)state;

@@ -188,7 +188,7 @@ static void what_is_none_is_refused(void **state) {
   static const char *const kinds[] = {"--dot", "--svg", "--html", "--json"};
   for (int i = 0; i < 16; i++) { /* each pair, in either order */
     char command[64];
-    snprintf(command, sizeof command, "plan plan.json %s %s", kinds[i / 4], kinds[i % 4]);
+    (void)snprintf(command, sizeof command, "plan plan.json %s %s", kinds[i / 4], kinds[i % 4]);
     if (i / 4 != i % 4) must_print(command, 2, "one at a time");
   }
   must_print("plan", 2, "missing FILE");

@@ -8,18 +8,18 @@
 #include "tests/programs.h"
 
 static int pass(int argc, char **argv) {
-  (void)printf("%s is here, with %d words\n", argv[0], argc);
+  printf("%s is here, with %d words\n", argv[0], argc);
   return 0;
 }
 
 static int fail(int argc, char **argv) {
-  (void)printf("%s has %d words, the last is %s\n", argv[0], argc, argv[argc - 1]);
+  printf("%s has %d words, the last is %s\n", argv[0], argc, argv[argc - 1]);
   return 3;
 }
 
 static int end_by_signal(int argc, char **argv) {
   (void)pass(argc, argv);
-  (void)fflush(stdout);
+  fflush(stdout);
   return raise(SIGKILL);
 }
 

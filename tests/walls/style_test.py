@@ -20,8 +20,22 @@ COLUMNS = 100
 # Paths that only exist where the code was written.
 MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home/\w+|tmp/(?:w|bz\w*))/")
 
-# One dialect of C: i++ where the value is not used, pointers as conditions by themselves.
+# Functions whose result is discarded by a cast, and others that are called without one.
+CHECKED = r"(?:v?snprintf|f?close|setenv|unsetenv|unlink|remove|pthread_\w+)\("
+UNCHECKED = r"(?:v?f?printf|fputs|fputc|puts|putchar|fflush|memcpy|memset|memmove)\("
+
+# One dialect of C, in code without comments: operands of sizeof without parentheses, no braces
+# around a statement of one line, (void) where a result that can be checked is not, i++ where the
+# value is not used, pointers as conditions by themselves.
 DIALECT = (
+    (re.compile(r"\bsizeof ?\((?:\*\w+|(?!float|double|char|u?int)\w+(?:->|\.|\[)[^()\n]*)\)"
+                r"(?!->|\[|\.)"),
+     "an operand of sizeof that is not a type: sizeof x"),
+    (re.compile(r"^([ \t]*)(?:if|for|while) \([^\n]*\) \{\n[^\n{}]*;\n\1\}$", re.MULTILINE),
+     "braces around a statement of one line"),
+    (re.compile(r"(?:[;{})]\n|\belse\b|^[ \t]*if \([^\n]*\) )[ \t]*" + CHECKED, re.MULTILINE),
+     "a result that is discarded: (void)f()"),
+    (re.compile(r"\(void\)" + UNCHECKED), "a result that is never checked: f() without (void)"),
     (re.compile(r"(?:;|^)[ \t]*(?:\+\+|--)[\w(]", re.MULTILINE), "the value is not used: i++"),
     (re.compile(r"== NULL\b"), "a pointer that is NULL: !x"),
     (re.compile(r"!= NULL\s*(?:&&|\|\||\?)"
@@ -31,6 +45,9 @@ DIALECT = (
 
 # The head of a case, as cmocka calls it.
 CASE = re.compile(r"^static (?:void|int) (\w+)\(void \*\*\w+\) \{", re.MULTILINE)
+
+# A comment that begins a section of a file: dashes up to the last column.
+SECTION = re.compile(r"^[ \t]*/\* -+ .* -+ \*/$", re.MULTILINE)
 
 NOISE = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*',
@@ -121,8 +138,13 @@ def check_c(path, text):
 def check_dialect(path, text):
     """Returns the complaints about code that does not follow the dialect."""
     code = blank_noise(text)
-    return ["%s:%d: %s" % (path, code.count("\n", 0, match.end()) + 1, otherwise)
-            for pattern, otherwise in DIALECT for match in pattern.finditer(code)]
+    found = [(match.end(), otherwise)
+             for pattern, otherwise in DIALECT for match in pattern.finditer(code)]
+    found += [(match.end(), "a section's dashes end in column %d" % COLUMNS)
+              for match in SECTION.finditer(text)
+              if len(match.group()) != COLUMNS or not match.group().lstrip().startswith("/* ---- ")]
+    return ["%s:%d: %s" % (path, text.count("\n", 0, at) + 1, otherwise)
+            for at, otherwise in found]
 
 
 def check_cases(path, text):
@@ -147,9 +169,14 @@ def check_limits():
         "path": check_text("x.c", "open /" + "work/main"),
     }
     for bad in ("for (i = 0; i < n; ++i) {", "  ++i;", "if (x == NULL)", "a != NULL && b",
-                "while (next(x) != NULL)"):
+                "while (next(x) != NULL)", "sizeof(*x)", "sizeof(a->b)", "sizeof(a[0])",
+                "if (a) {\n  b();\n}", "  (void)memset(a, 0, 1);", "a();\n  snprintf(b, 1, c);",
+                "  if (a) unlink(b);", "/* ---- A ---- */"):
         bites[bad] = check_dialect("x.c", bad)
-    for good in ("while (++i < n)", "x = p != NULL;", "f(p != NULL)", "i++;", "if (!x)"):
+    section = "/* ---- A " + 87 * "-" + " */"
+    for good in ("while (++i < n)", "x = p != NULL;", "f(p != NULL)", "i++;", "if (!x)",
+                 "sizeof(tdm_link)", "sizeof *x", "sizeof(struct a *)", "  if (a) (void)close(b);",
+                 "if (a) {\n  b();\n} else {", "x = 1 +\n    snprintf(a, 1, b);", section):
         if check_dialect("x.c", good):
             return ["complains about good code: " + good]
     case = "static void f(void **state) {}\n"

@@ -44,7 +44,7 @@ typedef struct telling {
 static void show(void *user, const char *what) {
   telling *self = user;
   char note[32];
-  snprintf(note, sizeof note, "%d left", self->total - self->begun - 1);
+  (void)snprintf(note, sizeof note, "%d left", self->total - self->begun - 1);
   progress_show(&self->bar, what, self->begun++, self->total, note);
 }
 
@@ -53,7 +53,7 @@ static void tell_row(void *user, const char *name, double ns) {
   progress_hide(&self->bar);
   if (!self->json) {
     printf("%-42s %12.3f\n", name, ns / 1000);
-    (void)fflush(stdout);
+    fflush(stdout);
     return;
   }
   tdm_json_open(self->json, NULL, '{');

@@ -88,8 +88,8 @@ static tdm_status print_devices(tdm_context *context) {
     const tdm_status status = describe(context, i, &device);
     if (status != TDM_OK) return status;
     char node[16] = "-", threads[24] = "-";
-    if (device.numa_node >= 0) snprintf(node, sizeof node, "%d", device.numa_node);
-    if (device.threads > 0) snprintf(threads, sizeof threads, "%zu", device.threads);
+    if (device.numa_node >= 0) (void)snprintf(node, sizeof node, "%d", device.numa_node);
+    if (device.threads > 0) (void)snprintf(threads, sizeof threads, "%zu", device.threads);
     printf("%-8s %10.2f %10.2f %5s %8s  %s\n", tdm_device_name_at(context, i),
            (double)device.free_bytes / gibibyte, (double)device.memory_bytes / gibibyte, node,
            threads, device.model);
@@ -104,7 +104,8 @@ static void print_link(tdm_context *context, size_t from, size_t to, bool pinned
   tdm_link_properties link;
   if (!describe_link(context, from, to, pinned, &link)) return;
   char rate[32] = "no limit";
-  if (link.gigabytes_per_second > 0) snprintf(rate, sizeof rate, "%.2f", link.gigabytes_per_second);
+  if (link.gigabytes_per_second > 0)
+    (void)snprintf(rate, sizeof rate, "%.2f", link.gigabytes_per_second);
   printf("%-8s %-8s %-9s %12.2f %10s  %s\n", tdm_device_name_at(context, from),
          tdm_device_name_at(context, to),
          !has_pinned(context, from, to) ? "" : (pinned ? "pinned" : "pageable"), link.latency_us,

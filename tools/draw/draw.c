@@ -22,7 +22,7 @@ tdm_status draw_check(const drawer *by, const char *option) {
   while (path && *path != '\0') {
     const size_t length = strcspn(path, ":");
     char candidate[4096];
-    snprintf(candidate, sizeof candidate, "%.*s/%s", (int)length, path, by->program);
+    (void)snprintf(candidate, sizeof candidate, "%.*s/%s", (int)length, path, by->program);
     if (access(candidate, X_OK) == 0) return TDM_OK;
     path += length + (path[length] == ':');
   }
@@ -82,7 +82,7 @@ tdm_status plot_begin(const char *option, const char *path, int width, int heigh
   if ((size_t)snprintf(out_script->path, sizeof out_script->path, "%s", path) >=
       sizeof out_script->path)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the path is too long", option);
-  snprintf(out_script->partial, sizeof out_script->partial, "%s.partial", path);
+  (void)snprintf(out_script->partial, sizeof out_script->partial, "%s.partial", path);
   out_script->stream = tmpfile();
   if (!out_script->stream) return tdm_fail(TDM_IO, "%s: %s", option, strerror(errno));
   fprintf(out_script->stream, "set terminal %s noenhanced size %d,%d background rgb 'white'\n",

@@ -42,7 +42,7 @@ typedef struct description {
   tdm_optimizer optimizer;
 } description;
 
-/* ---- Feeds ---- */
+/* ---- Feeds ----------------------------------------------------------------------------------- */
 
 /* int64 numbers in [0, end) of that shape, on cpu:0; NULL on failure. */
 static tdm_tensor *draw_ids(tdm_context *context, tdm_shape shape, int64_t end) {
@@ -60,7 +60,7 @@ static tdm_tensor *draw(tdm_context *context, tdm_shape shape) {
   return tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, shape, SEED, -1, 1);
 }
 
-/* ---- Models ---- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 /* Wraps scopes over the replicas, if there are any; x enters them, its rows in `dimension`. */
 static void wrap(tdm_graph *graph, const model_request *request, const char *scopes, tdm_value x,
@@ -199,7 +199,7 @@ static const struct {
               {describe_embedding, feed_embedding},
               {describe_gpt, feed_gpt}};
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Devices that follow one another work at the same time on parts of the batch. */
 static int micro_batches_of(const model_request *request) {

@@ -114,7 +114,7 @@ static tdm_status tell_rows(const forecast_request *request, tdm_context *contex
       put_row(&row, json);
     } else {
       print_row(&first, &row);
-      (void)fflush(stdout);
+      fflush(stdout);
     }
   }
   return TDM_OK;

@@ -61,7 +61,7 @@ static bool find_launcher(mpi_name name, char path[PATH_MAX]) {
   return false;
 }
 
-/* ---- Plug-ins ---- */
+/* ---- Plug-ins -------------------------------------------------------------------------------- */
 
 bool find_plugin(const char *name, const char *variable, char folder[PATH_MAX]) {
   char path[TDM_PLUGIN_PATH];

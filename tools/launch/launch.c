@@ -29,7 +29,7 @@ typedef struct launch_options {
   char **program;
 } launch_options;
 
-/* ---- Options ---- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static bool bad_usage(const char *what, const char *word) {
   fprintf(stderr, "tandem launch: %s%s%s; see --help\n", what, *word ? " " : "", word);
@@ -101,7 +101,7 @@ static const option_table table = {
     .below = &tool_table,
 };
 
-/* ---- Which MPI ---- */
+/* ---- Which MPI ------------------------------------------------------------------------------- */
 
 static bool find_slurm(char path[PATH_MAX]) {
   return getenv("SLURM_JOB_ID") && find_in_path("srun", path);
@@ -140,7 +140,7 @@ static bool choose_mpi(const launch_options *options, const char *srun, mpi_name
   return false;
 }
 
-/* ---- The command line ---- */
+/* ---- The command line ------------------------------------------------------------------------ */
 
 /* Those that this process may use. */
 static int count_cores(void) {

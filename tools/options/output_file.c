@@ -17,7 +17,7 @@ tdm_status output_begin(const char *option, const char *path, output_file *out) 
     return tdm_fail(TDM_IO, "%s %s: %s", option, path, strerror(errno));
   if (!is_link && snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
     return tdm_fail(TDM_IO, "%s: the path is longer than %d bytes", option, PATH_MAX - 1);
-  snprintf(out->partial, sizeof out->partial, "%s.partial", out->path);
+  (void)snprintf(out->partial, sizeof out->partial, "%s.partial", out->path);
   out->stream = fopen(out->partial, "w");
   if (out->stream) return TDM_OK;
   return tdm_fail(TDM_IO, "%s %s: %s", option, out->partial, strerror(errno));
@@ -28,6 +28,6 @@ tdm_status output_end(output_file *out, tdm_status status) {
   const bool written = fclose(out->stream) == 0 && !failed;
   if (status == TDM_OK && (!written || rename(out->partial, out->path) != 0))
     status = tdm_fail(TDM_IO, "%s %s: %s", out->option, out->path, strerror(errno));
-  if (status != TDM_OK) remove(out->partial);
+  if (status != TDM_OK) (void)remove(out->partial);
   return status;
 }

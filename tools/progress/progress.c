@@ -54,11 +54,11 @@ void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *
   const int room = columns - 1 < PROGRESS_LINE - 1 ? columns - 1 : PROGRESS_LINE - 1;
   char text[PROGRESS_LINE], pace[RATE_TEXT];
   rate_text(pace, sizeof pace, shown);
-  snprintf(text, sizeof text, "%s %3d%%  %s%s", shown->label, percent, shown->note, pace);
+  (void)snprintf(text, sizeof text, "%s %3d%%  %s%s", shown->label, percent, shown->note, pace);
   const int left = room - (int)strlen(text) - BAR_FRAME;
   const int width = left < BAR_COLUMNS ? left : BAR_COLUMNS;
   if (width < LEAST_BAR) {
-    snprintf(line, PROGRESS_LINE, "%.*s", room > 0 ? room : 0, text);
+    (void)snprintf(line, PROGRESS_LINE, "%.*s", room > 0 ? room : 0, text);
     return;
   }
   char drawing[BAR_COLUMNS + 1];
@@ -66,8 +66,8 @@ void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *
   memset(drawing, '.', (size_t)width);
   memset(drawing, '#', (size_t)(filled < width ? filled : width));
   drawing[width] = '\0';
-  snprintf(line, PROGRESS_LINE, "%s [%s] %3d%%  %s%s", shown->label, drawing, percent, shown->note,
-           pace);
+  (void)snprintf(line, PROGRESS_LINE, "%s [%s] %3d%%  %s%s", shown->label, drawing, percent,
+                 shown->note, pace);
 }
 
 /* Returns the rate since the bar was first shown. */

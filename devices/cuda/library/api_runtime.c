@@ -54,12 +54,12 @@ static tdm_cuda_code properties(int ordinal, tdm_cuda_properties *out_properties
   struct cudaDeviceProp found;
   const cudaError_t error = cudaGetDeviceProperties(&found, ordinal);
   if (error != cudaSuccess) return code_of(error);
-  (void)snprintf(out_properties->name, sizeof(out_properties->name), "%s", found.name);
+  (void)snprintf(out_properties->name, sizeof out_properties->name, "%s", found.name);
   out_properties->memory_bytes = found.totalGlobalMem;
   out_properties->major = found.major;
   out_properties->minor = found.minor;
   return code_of(cudaDeviceGetPCIBusId(out_properties->pci_bus_id,
-                                       sizeof(out_properties->pci_bus_id), ordinal));
+                                       sizeof out_properties->pci_bus_id, ordinal));
 }
 
 static tdm_cuda_code device_set(int ordinal) {
@@ -289,7 +289,7 @@ static bool find_symbols(tdm_cuda_blas blas) {
       {"cublasSgemm_v2_64", (void **)&blas->product32},
       {"cublasDgemm_v2_64", (void **)&blas->product64},
   };
-  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+  for (size_t i = 0; i < sizeof(symbols) / sizeof symbols[0]; i++) {
     *symbols[i].function = dlsym(blas->library, symbols[i].name);
     if (!*symbols[i].function) return false;
   }
@@ -336,7 +336,7 @@ static tdm_cuda_code blas_open(tdm_cuda_blas blas, bool tf32, const char **out_r
 static tdm_cuda_code blas_create(tdm_cuda_blas *out, bool tf32, const char **out_reason) {
   *out = NULL;
   *out_reason = NULL;
-  tdm_cuda_blas blas = calloc(1, sizeof(*blas));
+  tdm_cuda_blas blas = calloc(1, sizeof *blas);
   if (!blas) return TDM_CUDA_BLAS + CUBLAS_STATUS_ALLOC_FAILED;
   const tdm_cuda_code code = blas_open(blas, tf32, out_reason);
   if (code != TDM_CUDA_SUCCESS) {

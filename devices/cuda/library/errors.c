@@ -144,9 +144,8 @@ const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
   case TDM_CUDA_NO_DEVICE:
     return "no device: CUDA's driver finds no GPU that it may use";
   case TDM_CUDA_INSUFFICIENT_DRIVER:
-    if (api->driver_version(&version) != TDM_CUDA_SUCCESS || version == 0) {
+    if (api->driver_version(&version) != TDM_CUDA_SUCCESS || version == 0)
       return "no driver: CUDA's is not installed";
-    }
     return old_driver(api, version);
   default:
     return silent_driver(api, code);

@@ -11,7 +11,7 @@ tdm_status tdm_cuda_kernel_stream_launch(tdm_cuda_kernel_stream *stream, tdm_cud
   const tdm_cuda_code code = stream->api->launch(launch);
   if (TDM_UNLIKELY(code != TDM_CUDA_SUCCESS)) {
     char what[96];
-    (void)snprintf(what, sizeof(what), "a launch of %.60s", launch->name);
+    (void)snprintf(what, sizeof what, "a launch of %.60s", launch->name);
     return tdm_cuda_fail(stream->api, code, what);
   }
   return TDM_OK;

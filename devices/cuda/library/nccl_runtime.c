@@ -38,7 +38,7 @@ static void open_library(void) {
   void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (!library) {
     const char *words = dlerror();
-    (void)snprintf(nccl.reason, sizeof(nccl.reason), "%s",
+    (void)snprintf(nccl.reason, sizeof nccl.reason, "%s",
                    words ? words : LIBRARY " cannot be opened");
     return;
   }
@@ -57,10 +57,10 @@ static void open_library(void) {
       {"ncclSend", (void **)&nccl.send},
       {"ncclRecv", (void **)&nccl.receive},
   };
-  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+  for (size_t i = 0; i < sizeof(symbols) / sizeof symbols[0]; i++) {
     *symbols[i].function = dlsym(library, symbols[i].name);
     if (*symbols[i].function) continue;
-    (void)snprintf(nccl.reason, sizeof(nccl.reason), LIBRARY " lacks %s", symbols[i].name);
+    (void)snprintf(nccl.reason, sizeof nccl.reason, LIBRARY " lacks %s", symbols[i].name);
     (void)dlclose(library);
     return;
   }
@@ -88,7 +88,7 @@ static const char *last_error(tdm_nccl_communicator communicator) {
 static tdm_nccl_code unique_id(unsigned char *out_id) {
   ncclUniqueId id;
   const ncclResult_t result = nccl.unique_id(&id);
-  memcpy(out_id, &id, sizeof(id));
+  memcpy(out_id, &id, sizeof id);
   return (tdm_nccl_code)result;
 }
 

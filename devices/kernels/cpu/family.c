@@ -35,9 +35,8 @@ bool tdm_cpu_ids_inside(const tdm_cpu_ids *ids, int64_t first, int64_t count, in
 /* Position of the first stray id; there is one. */
 static int64_t ids_first_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t ignored) {
   int64_t position = 0;
-  while ((uint64_t)tdm_cpu_id(ids, position) < limit || tdm_cpu_id(ids, position) == ignored) {
+  while ((uint64_t)tdm_cpu_id(ids, position) < limit || tdm_cpu_id(ids, position) == ignored)
     position++;
-  }
   return position;
 }
 

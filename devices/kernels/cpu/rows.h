@@ -67,9 +67,8 @@ static inline real row_sum_of_exp(const stored *x, real shift, stored *out, int6
 static inline void row_log_softmax(const stored *x, stored *out, int64_t count) {
   const real most = row_max(x, count);
   const real log_sum = real_log(row_sum_of_exp(x, most, NULL, count));
-  for (int64_t i = 0; i < count; i += LANES) {
+  for (int64_t i = 0; i < count; i += LANES)
     element_store(out + i, (element_load(x + i, count - i) - most) - log_sum, count - i);
-  }
 }
 
 /* The same of up to LANES rows with up to LANES elements, each row in a lane: nothing is summed
@@ -106,9 +105,8 @@ static inline void rows_log_softmax(const stored *x, stored *out, int64_t rows, 
 
 static inline void row_softmax(const stored *x, stored *out, int64_t count) {
   const real sum = row_sum_of_exp(x, row_max(x, count), out, count);
-  for (int64_t i = 0; i < count; i += LANES) {
+  for (int64_t i = 0; i < count; i += LANES)
     element_store(out + i, element_load(out + i, count - i) / sum, count - i);
-  }
 }
 
 #endif

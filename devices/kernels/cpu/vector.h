@@ -197,17 +197,15 @@ ALWAYS_INLINE void vec_transpose(vec rows[LANES]) {
 #pragma GCC unroll 4
   for (int step = 1; step < LANES; step *= 2) {
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < LANES; i++)
       if ((i & step) == 0) vec_exchange(&rows[i], &rows[i + step], step);
-    }
   }
 }
 
 /* Copies a row of count elements; rows are often too short for a call to memcpy. */
 ALWAYS_INLINE void row_copy(stored *to, const stored *from, int64_t count) {
-  for (int64_t i = 0; i < count; i += LANES) {
+  for (int64_t i = 0; i < count; i += LANES)
     element_store(to + i, element_load(from + i, count - i), count - i);
-  }
 }
 
 ALWAYS_INLINE void row_zero(stored *to, int64_t count) {

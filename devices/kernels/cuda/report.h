@@ -62,9 +62,8 @@ template <class predicate> static __device__ int64_t first_wrong(int64_t count, 
   const int64_t begin = (int64_t)blockIdx.x * REPORT_PIECE;
   const int64_t end = count - begin < REPORT_PIECE ? count : begin + REPORT_PIECE;
   int64_t first = NOWHERE;
-  for (int64_t i = begin + threadIdx.x; i < end && first == NOWHERE; i += blockDim.x) {
+  for (int64_t i = begin + threadIdx.x; i < end && first == NOWHERE; i += blockDim.x)
     if (wrong(i)) first = i;
-  }
   return block_reduce<smaller_of_two>(first);
 }
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* ---- Elementwise: all operands of one shape ------------------------------------------------- */
+/* ---- Elementwise: all operands of one shape -------------------------------------------------- */
 
 /* Functions of one value, floating: x -> y by their own names, which are those of their formulas
  * (elements.h of each kind), and NAME_gradient: d_y, x -> d_x, or d_y, y -> d_x. Those without

@@ -67,9 +67,8 @@ static bool is_tensor(const json_t *fields, place *out_place) {
   if (has_zero) bytes = 0;
   if ((is_huge && !has_zero) || bytes % 8 != 0) return false;
   bytes /= 8;
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < 2; i++)
     if (!json_is_integer(json_array_get(offsets, i))) return false;
-  }
   out_place->begin = json_integer_value(json_array_get(offsets, 0));
   out_place->end = json_integer_value(json_array_get(offsets, 1));
   return out_place->begin >= 0 && out_place->begin <= out_place->end &&
@@ -106,7 +105,7 @@ static bool is_header(json_t *root) {
       return false;
     }
   }
-  qsort(places, count, sizeof(*places), compare_places);
+  qsort(places, count, sizeof *places, compare_places);
   long long reached = 0;
   for (size_t i = 0; i < count; i++) {
     if (places[i].begin != reached) return false;
@@ -203,9 +202,8 @@ static void mutate(char *header, size_t *bytes, uint64_t *state) {
 
 /* jansson takes "-0" for 0; the format's reference reader does not, nor do we. */
 static bool has_minus_zero(const char *header, size_t bytes) {
-  for (size_t i = 0; i + 1 < bytes; i++) {
+  for (size_t i = 0; i + 1 < bytes; i++)
     if (header[i] == '-' && header[i + 1] == '0') return true;
-  }
   return false;
 }
 

@@ -23,9 +23,8 @@ static void assert_refused(const data_fixture *fixture, const char *path, tdm_st
   const int64_t before = tdm_faulty_allocator_outstanding_bytes(fixture->faulty);
   tdm_tensor_list *list = (tdm_tensor_list *)fixture;
   const tdm_status got = tdm_safetensors_read(fixture->context, path, &list);
-  if (got != status) {
+  if (got != status)
     fail_msg("\"%s\" expected: %s \"%s\"", message, tdm_status_name(got), tdm_last_message());
-  }
   assert_null(list);
   assert_message(path);
   assert_message(message);
@@ -86,7 +85,7 @@ static void headers_that_are_no_json(void **state) {
       {"{\"\\ud800\\udc0G\":{}}", 0, CORRUPT, "hexadecimal digit, found 'G'"},
       {"{\"never closed", 0, CORRUPT, "the end of a string"},
   };
-  assert_table_refused(*state, table, sizeof(table) / sizeof(table[0]));
+  assert_table_refused(*state, table, sizeof(table) / sizeof table[0]);
 }
 
 static void fields_that_do_not_fit(void **state) {
@@ -140,7 +139,7 @@ static void fields_that_do_not_fit(void **state) {
       {X(FIELDS("U8", "[1]", "[0,-1]")), 1, CORRUPT, "data_offsets: header byte"},
       {X(FIELDS("U8", "[1]", "[0,18446744073709551615]")), 1, CORRUPT, "beyond 64 bits"},
   };
-  assert_table_refused(*state, table, sizeof(table) / sizeof(table[0]));
+  assert_table_refused(*state, table, sizeof(table) / sizeof table[0]);
 }
 
 #define TWO(a, b) "{\"a\":" a ",\"b\":" b "}"
@@ -177,7 +176,7 @@ static void places_that_do_not_tile(void **state) {
       {"{\"__metadata__\":{\"a\"", 0, CORRUPT, "__metadata__: the header ends"},
       {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, CORRUPT, "\"__metadata__\" appears twice"},
   };
-  assert_table_refused(*state, table, sizeof(table) / sizeof(table[0]));
+  assert_table_refused(*state, table, sizeof(table) / sizeof table[0]);
 }
 
 static void sizes_of_headers_that_lie(void **state) {
@@ -194,7 +193,7 @@ static void sizes_of_headers_that_lie(void **state) {
       {1, "ends where"},
       {0, "expected '{'"},
   };
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     char file[FILE_LIMIT];
     char path[PATH_BYTES];
     const size_t size = build_file(file, table[i].header_size, "{}", 2, 0);
@@ -209,9 +208,9 @@ static void bools_are_zero_or_one(void **state) {
     char file[FILE_LIMIT];
     char path[PATH_BYTES];
     char message[64];
-    const size_t size = build_file(file, sizeof(header) - 1, header, sizeof(header) - 1, 4);
+    const size_t size = build_file(file, sizeof header - 1, header, sizeof header - 1, 4);
     file[size - 2] = (char)value;
-    (void)snprintf(message, sizeof(message), "tensor \"x\": byte 2 is %d, not 0 or 1", value);
+    (void)snprintf(message, sizeof message, "tensor \"x\": byte 2 is %d, not 0 or 1", value);
     assert_refused(*state, write_file(path, "bool.safetensors", file, size), CORRUPT, message);
   }
 }
@@ -223,10 +222,10 @@ static void no_cut_file_is_read(void **state) {
       "F32", "[2,2]", "[0,16]") ",\"b\":" FIELDS("BOOL", "[3]", "[16,19]") "}";
   char file[FILE_LIMIT];
   char path[PATH_BYTES];
-  const size_t size = build_file(file, sizeof(header) - 1, header, sizeof(header) - 1, 19);
+  const size_t size = build_file(file, sizeof header - 1, header, sizeof header - 1, 19);
   for (size_t cut = 0; cut < size; cut++)
     assert_refused(fixture, write_file(path, "cut.safetensors", file, cut), CORRUPT,
-                   cut < 8 + sizeof(header) - 1 ? "truncated" : "but the data has");
+                   cut < 8 + sizeof header - 1 ? "truncated" : "but the data has");
   tdm_tensor_list *list =
       tdm_safetensors_load(fixture->context, write_file(path, "cut.safetensors", file, size));
   assert_non_null(list);
@@ -265,7 +264,7 @@ static void deep_and_long_headers_cost_nothing(void **state) {
   };
   char *file = malloc(8 + BYTES);
   assert_non_null(file);
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     const uint64_t header_size = BYTES;
     for (int j = 0; j < 8; j++)
       file[j] = (char)(header_size >> 8 * j & 0xFF);

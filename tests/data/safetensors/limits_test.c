@@ -16,7 +16,7 @@
 #include "tests/data/safetensors/files.h"
 #include "tests/support/faulty_allocator.h"
 
-/* ---- Large headers -------------------------------------------------------------------------- */
+/* ---- Large headers --------------------------------------------------------------------------- */
 
 typedef struct large_file {
   char *bytes;
@@ -147,7 +147,7 @@ static void braces_cost_nothing(void **state) {
   }
 }
 
-/* ---- Files that change ---------------------------------------------------------------------- */
+/* ---- Files that change ----------------------------------------------------------------------- */
 
 enum { ROWS = 3000, DATA = 2 * ROWS * 4 };
 
@@ -291,7 +291,7 @@ static void pipes_and_devices_are_refused_at_once(void **state) {
   }
 }
 
-/* ---- Mapped --------------------------------------------------------------------------------- */
+/* ---- Mapped ---------------------------------------------------------------------------------- */
 
 static void mapped_tensors_are_those_of_the_file(void **state) {
   const data_fixture *fixture = *state;

@@ -11,7 +11,7 @@
 
 static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,   TDM_INT64,
                                    TDM_UINT8,   TDM_BOOL,    TDM_FLOAT16, TDM_BFLOAT16};
-enum { DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 static tdm_tensor_list *load_header(const data_fixture *fixture, const char *header,
                                     size_t data_size) {
@@ -46,7 +46,7 @@ static void fill_bytes(unsigned char *bytes, size_t count, unsigned salt) {
 static void round_trip(const data_fixture *fixture, const char *device) {
   const tdm_shape shapes[] = {tdm_shape_scalar(), tdm_shape_of(1, 7), tdm_shape_of(3, 2, 3, 5),
                               tdm_shape_of(2, 4, 0), tdm_shape_of(8, 1, 2, 1, 2, 1, 2, 1, 3)};
-  enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]), BYTES = 256 };
+  enum { SHAPES = sizeof shapes / sizeof shapes[0], BYTES = 256 };
   tdm_tensor_list *list = tdm_tensor_list_create(fixture->context);
   unsigned char data[DTYPES * SHAPES][BYTES];
   for (size_t i = 0; i < DTYPES * SHAPES; i++) {
@@ -62,9 +62,8 @@ static void round_trip(const data_fixture *fixture, const char *device) {
     tdm_tensor_release(tensor);
   }
   char path[PATH_BYTES];
-  if (tdm_safetensors_save(list, temporary_path(path, "round.safetensors")) != TDM_OK) {
+  if (tdm_safetensors_save(list, temporary_path(path, "round.safetensors")) != TDM_OK)
     fail_msg("not saved: %s", tdm_last_message());
-  }
   tdm_tensor_list *again = tdm_safetensors_load(fixture->context, path);
   if (!again) fail_msg("not loaded: %s", tdm_last_message());
   assert_int_equal(tdm_tensor_list_count(again), DTYPES * SHAPES);
@@ -103,7 +102,7 @@ static void names_of_all_kinds_come_back(void **state) {
                                       "{}[]:,",
                                       " ",
                                       "dtype"};
-  enum { NAMES = sizeof(names) / sizeof(names[0]) };
+  enum { NAMES = sizeof(names) / sizeof names[0] };
   tdm_tensor_list *list = tdm_tensor_list_create(fixture->context);
   for (int32_t i = 0; i < NAMES; i++) {
     tdm_tensor *tensor = tdm_tensor_from(fixture->context, TDM_INT32, tdm_shape_scalar(), &i);
@@ -148,7 +147,7 @@ static void legal_headers_are_read(void **state) {
        5, 4},
       {"{\"\\u0061\\uD83D\\ude00\\n\\/\":" FIELDS("\\u00558", "[1]", "[0,1]") "}", 1, 1},
   };
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     tdm_tensor_list *list = load_header(*state, table[i].header, table[i].data_size);
     assert_int_equal(tdm_tensor_list_count(list), table[i].count);
     if (i == 10) assert_non_null(tdm_tensor_list_find(list, "a\xF0\x9F\x98\x80\n/"));
@@ -162,7 +161,7 @@ static void unaligned_data_is_copied(void **state) {
       "{\"pad\":" FIELDS("U8", "[3]", "[0,3]") ",\"x\":" FIELDS("F64", "[2]", "[3,19]") "}";
   for (size_t spaces = 0; spaces < 8; spaces++) {
     char header[256];
-    (void)snprintf(header, sizeof(header), "%s%*s", fields, (int)spaces, "");
+    (void)snprintf(header, sizeof header, "%s%*s", fields, (int)spaces, "");
     tdm_tensor_list *list = load_header(*state, header, 19);
     tdm_tensor *x = tdm_tensor_list_find(list, "x");
     const unsigned char wanted[] = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};

@@ -37,9 +37,8 @@ static void the_layout_is_the_format_s(void **state) {
     tdm_tensor_release(tensor);
   }
   char path[PATH_BYTES];
-  if (tdm_safetensors_save(list, temporary_path(path, "layout.safetensors")) != TDM_OK) {
+  if (tdm_safetensors_save(list, temporary_path(path, "layout.safetensors")) != TDM_OK)
     fail_msg("not saved: %s", tdm_last_message());
-  }
   size_t size = 0;
   char *file = read_file(path, &size);
   size_t header_bytes = 0;
@@ -100,7 +99,7 @@ static void a_bare_name_is_saved_here(void **state) {
   const data_fixture *fixture = *state;
   char path[PATH_BYTES];
   char before[PATH_BYTES];
-  assert_non_null(getcwd(before, sizeof(before)));
+  assert_non_null(getcwd(before, sizeof before));
   (void)temporary_path(path, "");
   assert_int_equal(chdir(path), 0);
   tdm_tensor_list *list = make_list(fixture, "x", 5);
@@ -113,9 +112,8 @@ static void a_bare_name_is_saved_here(void **state) {
 static void assert_not_saved(const tdm_tensor_list *list, const char *path, tdm_status status,
                              const char *message) {
   const tdm_status got = tdm_safetensors_save(list, path);
-  if (got != status) {
+  if (got != status)
     fail_msg("\"%s\" expected: %s \"%s\"", message, tdm_status_name(got), tdm_last_message());
-  }
   assert_message(path);
   assert_message(message);
 }

@@ -66,13 +66,13 @@ static void assert_listed(const tdm_tensor_list *list) {
   for (size_t i = 0; i < ALL; i++) {
     const tdm_listed_tensor listed = tdm_tensor_list_entry(list, i);
     char name[32], shape[64] = "[", message[128];
-    snprintf(name, sizeof name, "t%zu", i);
+    (void)snprintf(name, sizeof name, "t%zu", i);
     assert_string_equal(listed.name, name);
     assert_int_equal(listed.rank, all[i].rank);
     assert_int_equal(listed.bytes, all[i].bytes);
     for (int32_t d = 0; d < listed.rank; d++)
-      snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? "," : "",
-               (long long)listed.dims[d]);
+      (void)snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? "," : "",
+                     (long long)listed.dims[d]);
     strcat(shape, "]");
     assert_string_equal(shape, all[i].shape);
     assert_int_equal(listed.tensor != NULL, all[i].is_supported);
@@ -84,10 +84,11 @@ static void assert_listed(const tdm_tensor_list *list) {
     }
     assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
     if (all[i].rank > TDM_MAX_RANK)
-      snprintf(message, sizeof message, "tensor \"%s\": float32 of 10 dimensions is not", name);
+      (void)snprintf(message, sizeof message, "tensor \"%s\": float32 of 10 dimensions is not",
+                     name);
     else
-      snprintf(message, sizeof message, "tensor \"%s\": dtype %s is not supported", name,
-               all[i].name);
+      (void)snprintf(message, sizeof message, "tensor \"%s\": dtype %s is not supported", name,
+                     all[i].name);
     assert_message(message);
     assert_null(tdm_tensor_list_tensor(list, i));
     assert_message(message);
@@ -149,8 +150,8 @@ static void an_index_lists_them_too(void **state) {
   char path[PATH_BYTES], index[FILE_LIMIT] = "{\"weight_map\":{";
   write_all(path, "parts-00001-of-00001.safetensors");
   for (size_t i = 0; i < ALL; i++)
-    snprintf(index + strlen(index), sizeof index - strlen(index),
-             "%s\"t%zu\":\"parts-00001-of-00001.safetensors\"", i ? "," : "", i);
+    (void)snprintf(index + strlen(index), sizeof index - strlen(index),
+                   "%s\"t%zu\":\"parts-00001-of-00001.safetensors\"", i ? "," : "", i);
   strcat(index, "}}");
   write_text(path, "parts.safetensors.index.json", index);
   tdm_tensor_list *list = tdm_safetensors_load(fixture->context, path);

@@ -168,18 +168,17 @@ static void many_kernels_are_found(void **state) {
   (void)state;
   enum { KERNELS = 2000 };
   tdm_context *context = create(NULL);
-  tdm_kernel *kernels = calloc(KERNELS, sizeof(*kernels));
-  char(*names)[24] = calloc(KERNELS, sizeof(*names));
+  tdm_kernel *kernels = calloc(KERNELS, sizeof *kernels);
+  char(*names)[24] = calloc(KERNELS, sizeof *names);
   assert_true(kernels && names);
   for (int i = 0; i < KERNELS; i++) {
-    (void)snprintf(names[i], sizeof(names[i]), "kernel%d", i);
+    (void)snprintf(names[i], sizeof names[i], "kernel%d", i);
     kernels[i] = test_mix_kernel;
     kernels[i].operation = names[i];
     assert_ok(tdm_kernel_register(context, &kernels[i]));
   }
-  for (int i = 0; i < KERNELS; i++) {
+  for (int i = 0; i < KERNELS; i++)
     assert_ptr_equal(tdm_context_find_kernel(context, names[i], "cpu", TDM_INT64), &kernels[i]);
-  }
   tdm_context_release(context);
   free(names);
   free(kernels);
@@ -262,7 +261,7 @@ static void who_asked_for_a_point_is_rung_once(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- The end ------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void count_call(void *user) {
   atomic_fetch_add((_Atomic int *)user, 1);

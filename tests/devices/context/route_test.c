@@ -73,7 +73,7 @@ static void bytes_arrive_by_any_route(void **state) {
     if (here != whole) tdm_tensor_release(here);
     here = there;
   }
-  assert_memory_equal(tdm_tensor_data(here), values, COUNT * sizeof(*values));
+  assert_memory_equal(tdm_tensor_data(here), values, COUNT * sizeof *values);
   tdm_tensor_release(here);
   tdm_tensor_release(whole);
 }

@@ -43,9 +43,8 @@ static void verify(tdm_context *context, const tdm_memory *target, size_t target
     const bool inside = i >= target_offset && i - target_offset < bytes;
     const unsigned char expected =
         inside ? pattern(i - target_offset + source_offset, source_bytes) : SENTINEL;
-    if (data[i] != expected) {
+    if (data[i] != expected)
       fail_msg("byte %zu of a copy of %zu is %d, not %d", i, bytes, data[i], expected);
-    }
   }
   free(data);
 }

@@ -24,9 +24,8 @@ typedef struct chains {
 } chains;
 
 static uint32_t program_for(test_flight *test, tdm_queue *queue) {
-  for (uint32_t i = 0; i < test->program_count; i++) {
+  for (uint32_t i = 0; i < test->program_count; i++)
     if (test->programs[i].queue == queue) return i;
-  }
   return test_program(test, queue);
 }
 
@@ -44,14 +43,13 @@ static void link_to(chains *all, size_t chain, uint32_t program, uint32_t last_p
 }
 
 static void build(chains *all, tdm_context *context) {
-  memset(all, 0, sizeof(*all));
+  memset(all, 0, sizeof *all);
   test_flight *test = all->test = test_flight_create(context);
   all->devices[0] = test_device(context, TEST_DEVICE);
   all->devices[1] = test_device(context, test_partner(TEST_DEVICE));
   for (size_t chain = 0; chain < ACROSS; chain++) {
-    for (size_t side = 0; side < 2; side++) {
+    for (size_t side = 0; side < 2; side++)
       all->bases[chain][side] = test_base(test, all->devices[side], 3, 1);
-    }
   }
   for (size_t side = 0; side < 2; side++) {
     all->compute[side] = program_for(test, all->devices[side]->queues[TDM_QUEUE_COMPUTE]);
@@ -93,9 +91,8 @@ static void assert_failure_travelled(const chains *all, const char *message) {
 
 static size_t count_failed_chains(const chains *all) {
   bool failed[ACROSS] = {false};
-  for (size_t i = 0; i < all->command_count; i++) {
+  for (size_t i = 0; i < all->command_count; i++)
     failed[all->chain_of[i]] |= test_has_failed(all->test, all->commands[i]);
-  }
   size_t count = 0;
   for (size_t chain = 0; chain < ACROSS; chain++)
     count += failed[chain];
@@ -104,9 +101,8 @@ static size_t count_failed_chains(const chains *all) {
 
 static void assert_clean_run(chains *all, bool adopt) {
   int64_t before[ACROSS];
-  for (size_t chain = 0; chain < ACROSS; chain++) {
+  for (size_t chain = 0; chain < ACROSS; chain++)
     before[chain] = test_value(all->test, all->bases[chain][0]);
-  }
   test_run(all->test, adopt);
   assert_int_equal(all->test->flight.failure.id, UINT32_MAX);
   for (size_t chain = 0; chain < ACROSS; chain++) {
@@ -130,7 +126,7 @@ static uint64_t sweep(tdm_context *context, tdm_fault_site site, const char *nam
     tdm_faults_arm(faults, site, 0, false);
     if (all.test->flight.failure.id == UINT32_MAX) break;
     char message[64];
-    (void)snprintf(message, sizeof(message), "injected failure of %s", name);
+    (void)snprintf(message, sizeof message, "injected failure of %s", name);
     assert_failure_travelled(&all, message);
     if (!from_on) assert_int_equal(count_failed_chains(&all), 1);
     assert_clean_run(&all, adopt);

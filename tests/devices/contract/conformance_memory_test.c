@@ -53,9 +53,8 @@ static void blocks_are_aligned_and_apart(void **state) {
     assert_int_equal(blocks[i].address % 64, 0);
     fill(*state, &blocks[i], (unsigned char)(i + 1));
   }
-  for (size_t i = 0; i < TDM_COUNT_OF(blocks); i++) {
+  for (size_t i = 0; i < TDM_COUNT_OF(blocks); i++)
     assert_filled(*state, &blocks[i], (unsigned char)(i + 1));
-  }
   for (size_t i = 0; i < TDM_COUNT_OF(blocks); i++) {
     device->ops->release(device, &blocks[i]);
     assert_int_equal(blocks[i].address, 0);

@@ -336,7 +336,7 @@ static void times_are_recorded(void **state) {
   test_flight_destroy(test);
 }
 
-/* ---- Adoption ------------------------------------------------------------------------------ */
+/* ---- Adoption -------------------------------------------------------------------------------- */
 
 static pthread_t executing_thread;
 

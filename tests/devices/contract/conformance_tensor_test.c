@@ -85,10 +85,10 @@ static void views_share_storage(void **state) {
   tdm_tensor_release(row);
   tdm_tensor_release(rows);
   const int32_t changed[3] = {-1, -2, -3};
-  assert_ok(tdm_tensor_write(flat, changed, sizeof(changed)));
+  assert_ok(tdm_tensor_write(flat, changed, sizeof changed));
   tdm_tensor_release(flat);
   int32_t all[12];
-  assert_ok(tdm_tensor_read(tensor, all, sizeof(all)));
+  assert_ok(tdm_tensor_read(tensor, all, sizeof all));
   assert_int_equal(all[5], 5);
   assert_int_equal(all[6], -1);
   assert_int_equal(all[8], -3);
@@ -132,9 +132,9 @@ static void fills_are_the_same_everywhere(void **state) {
       tdm_tensor_uniform(context, TEST_DEVICE, TDM_FLOAT32, tdm_shape_of(1, 1000), 5, -2, 3);
   tdm_tensor *b =
       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 1000), 5, -2, 3);
-  assert_ok(tdm_tensor_read(a, here, sizeof(here)));
-  assert_ok(tdm_tensor_read(b, there, sizeof(there)));
-  assert_memory_equal(here, there, sizeof(here));
+  assert_ok(tdm_tensor_read(a, here, sizeof here));
+  assert_ok(tdm_tensor_read(b, there, sizeof there));
+  assert_memory_equal(here, there, sizeof here);
   double sum = 0;
   for (size_t i = 0; i < 1000; i++) {
     assert_true(here[i] >= -2.0f && here[i] < 3.0f);
@@ -178,8 +178,8 @@ static void conversion_truncates_and_saturates(void **state) {
   tdm_tensor *converted = tdm_tensor_to(source, NULL, TDM_INT32);
   assert_non_null(converted);
   assert_string_equal(tdm_tensor_device(converted), TEST_DEVICE);
-  assert_ok(tdm_tensor_read(converted, int32s, sizeof(int32s)));
-  assert_memory_equal(int32s, as_int32, sizeof(as_int32));
+  assert_ok(tdm_tensor_read(converted, int32s, sizeof int32s));
+  assert_memory_equal(int32s, as_int32, sizeof as_int32);
   tdm_tensor_release(converted);
 
   static const uint8_t as_uint8[8] = {1, 0, 255, 0, 0, 255, 0, 0};
@@ -187,24 +187,24 @@ static void conversion_truncates_and_saturates(void **state) {
   converted = tdm_tensor_to(source, "sim:0", TDM_UINT8);
   assert_non_null(converted);
   assert_string_equal(tdm_tensor_device(converted), "sim:0");
-  assert_ok(tdm_tensor_read(converted, uint8s, sizeof(uint8s)));
-  assert_memory_equal(uint8s, as_uint8, sizeof(as_uint8));
+  assert_ok(tdm_tensor_read(converted, uint8s, sizeof uint8s));
+  assert_memory_equal(uint8s, as_uint8, sizeof as_uint8);
   tdm_tensor_release(converted);
 
   static const uint16_t as_float16[] = {0x3f9a, 0xbf9a, 0x7c00, 0xfc00}; /* as NumPy rounds */
   uint16_t float16s[8];
   converted = tdm_tensor_to(source, NULL, TDM_FLOAT16);
   assert_non_null(converted);
-  assert_ok(tdm_tensor_read(converted, float16s, sizeof(float16s)));
-  assert_memory_equal(float16s, as_float16, sizeof(as_float16));
+  assert_ok(tdm_tensor_read(converted, float16s, sizeof float16s));
+  assert_memory_equal(float16s, as_float16, sizeof as_float16);
   tdm_tensor_release(converted);
   float unchanged[8];
-  assert_ok(tdm_tensor_read(source, unchanged, sizeof(unchanged)));
+  assert_ok(tdm_tensor_read(source, unchanged, sizeof unchanged));
   assert_memory_equal(unchanged, values, sizeof(values));
   tdm_tensor_release(source);
 }
 
-/* ---- Lifetimes ----------------------------------------------------------------------------- */
+/* ---- Lifetimes ------------------------------------------------------------------------------- */
 
 static void count_release(void *user) {
   atomic_fetch_add((_Atomic int *)user, 1);
@@ -270,7 +270,7 @@ static void tensors_keep_the_context(void **state) {
   tdm_tensor_release(moved); /* closes and frees the context, which is still open */
 }
 
-/* ---- Shortage ------------------------------------------------------------------------------ */
+/* ---- Shortage -------------------------------------------------------------------------------- */
 
 static bool use_tensors(tdm_context *context) {
   const double values[4] = {1, 2, 3, 4};
@@ -282,7 +282,7 @@ static bool use_tensors(tdm_context *context) {
   tdm_tensor *zeros = tdm_tensor_zeros(context, TEST_DEVICE, TDM_BOOL, tdm_shape_of(1, 3));
   if (view && zeros) {
     int64_t read[2];
-    whole = tdm_tensor_read(view, read, sizeof(read)) == TDM_OK && read[0] == 1 && read[1] == 2;
+    whole = tdm_tensor_read(view, read, sizeof read) == TDM_OK && read[0] == 1 && read[1] == 2;
   }
   tdm_tensor_release(zeros);
   tdm_tensor_release(view);

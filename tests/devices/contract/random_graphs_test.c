@@ -35,9 +35,8 @@ static uint32_t draw(random_graph *graph, uint32_t bound) {
 }
 
 static uint32_t program_for(test_flight *test, tdm_queue *queue) {
-  for (uint32_t i = 0; i < test->program_count; i++) {
+  for (uint32_t i = 0; i < test->program_count; i++)
     if (test->programs[i].queue == queue) return i;
-  }
   return test->program_count < TEST_MOST_PROGRAMS ? test_program(test, queue) : UINT32_MAX;
 }
 
@@ -52,9 +51,8 @@ static void wait_for(random_graph *graph, uint32_t program, const access *other)
 /* Reading waits for the writer, writing for the writer and all readers. */
 static void order(random_graph *graph, uint32_t program, uint32_t value, bool writes) {
   wait_for(graph, program, &graph->writer[value]);
-  for (uint32_t i = 0; writes && i < graph->test->program_count; i++) {
+  for (uint32_t i = 0; writes && i < graph->test->program_count; i++)
     wait_for(graph, program, &graph->readers[value][i]);
-  }
 }
 
 static void record(random_graph *graph, uint32_t program, uint32_t value, bool writes,
@@ -65,7 +63,7 @@ static void record(random_graph *graph, uint32_t program, uint32_t value, bool w
     return;
   }
   graph->writer[value] = now;
-  memset(graph->readers[value], 0, sizeof(graph->readers[value]));
+  memset(graph->readers[value], 0, sizeof graph->readers[value]);
 }
 
 static tdm_device *device_of(const random_graph *graph, uint32_t value) {
@@ -122,8 +120,8 @@ static void add_copy(random_graph *graph) {
 }
 
 static void build(random_graph *graph, tdm_context *context, uint64_t seed) {
-  memset(graph, 0, sizeof(*graph));
-  memset(graph->known, -1, sizeof(graph->known));
+  memset(graph, 0, sizeof *graph);
+  memset(graph->known, -1, sizeof graph->known);
   graph->random = seed;
   graph->test = test_flight_create(context);
   for (uint32_t i = 0; i < VALUES; i++) {
@@ -141,15 +139,14 @@ static void build(random_graph *graph, tdm_context *context, uint64_t seed) {
 }
 
 static bool agrees(random_graph *graph) {
-  for (uint32_t i = 0; i < VALUES; i++) {
+  for (uint32_t i = 0; i < VALUES; i++)
     if (test_value(graph->test, graph->bases[i]) != graph->oracle[i]) return false;
-  }
   return true;
 }
 
 static tdm_context *delayed_context(uint64_t seed) {
   char settings[96];
-  (void)snprintf(settings, sizeof(settings), "latency_us=%u,gigabytes_per_second=%u,delay_seed=%u",
+  (void)snprintf(settings, sizeof settings, "latency_us=%u,gigabytes_per_second=%u,delay_seed=%u",
                  (unsigned)(seed % 3), (unsigned)(seed % 2 * 4), (unsigned)(seed + 1));
   return test_context(settings);
 }
@@ -158,7 +155,7 @@ static tdm_context *delayed_context(uint64_t seed) {
 static void every_seed_gives_the_result_of_one_thread(void **state) {
   (void)state;
   tdm_context *context = NULL;
-  random_graph *graphs = calloc(FLIGHTS, sizeof(*graphs));
+  random_graph *graphs = calloc(FLIGHTS, sizeof *graphs);
   assert_non_null(graphs);
   for (uint64_t seed = 0; seed < ROUNDS; seed++) {
     if (seed % 20 == 0) context = delayed_context(seed);
@@ -182,7 +179,7 @@ static void without_waits_some_seed_differs(void **state) {
   (void)state;
   if (test_is_thread_sanitized()) skip(); /* the race is the point here: it would end the program */
   tdm_context *context = delayed_context(3);
-  random_graph *graph = calloc(1, sizeof(*graph));
+  random_graph *graph = calloc(1, sizeof *graph);
   assert_non_null(graph);
   bool differed = false;
   for (uint64_t seed = 0; seed < 200 && !differed; seed++) {

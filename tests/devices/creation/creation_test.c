@@ -16,9 +16,8 @@ static tdm_context *create(const tdm_context_options *options) {
 
 static void assert_devices(const tdm_context *context, const char *const *names) {
   size_t count = 0;
-  for (; names[count]; count++) {
+  for (; names[count]; count++)
     assert_string_equal(tdm_device_name_at(context, count), names[count]);
-  }
   assert_int_equal(tdm_device_count(context), count);
   assert_null(tdm_device_name_at(context, count));
 }

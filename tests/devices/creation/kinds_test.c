@@ -75,7 +75,7 @@ typedef struct rank {
 
 static void note(void *user, tdm_log_level level, const char *message) {
   rank *self = user;
-  if (level == TDM_LOG_WARNING) (void)snprintf(self->told, sizeof(self->told), "%s", message);
+  if (level == TDM_LOG_WARNING) (void)snprintf(self->told, sizeof self->told, "%s", message);
 }
 
 static void *create(void *user) {
@@ -88,7 +88,7 @@ static void *create(void *user) {
   if (context)
     self->device_count = tdm_device_count(context);
   else
-    (void)snprintf(self->failure, sizeof(self->failure), "%s", tdm_last_message());
+    (void)snprintf(self->failure, sizeof self->failure, "%s", tdm_last_message());
   tdm_context_release(context);
   return NULL;
 }

@@ -79,7 +79,7 @@ static void one_gpu_is_several_logical_devices(void **state) {
   tdm_tensor *first = tdm_tensor_to(here, "cuda:1", TDM_DTYPE_NONE);
   tdm_tensor *second = tdm_tensor_to(first, "cuda:2", TDM_DTYPE_NONE);
   float read[3] = {0};
-  assert_ok(tdm_tensor_read(second, read, sizeof(read)));
+  assert_ok(tdm_tensor_read(second, read, sizeof read));
   assert_memory_equal(read, values, sizeof(values));
   tdm_tensor_release(here);
   tdm_tensor_release(first);
@@ -342,11 +342,11 @@ static void the_log_tells_how_gpus_reach_each_other(void **state) {
   tdm_tensor *first = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
   tdm_tensor *second = tdm_tensor_to(first, "cuda:1", TDM_DTYPE_NONE);
   tdm_tensor *third = tdm_tensor_to(second, "cuda:0", TDM_DTYPE_NONE);
-  assert_ok(tdm_tensor_read(third, read, sizeof(read)));
+  assert_ok(tdm_tensor_read(third, read, sizeof read));
   assert_memory_equal(read, values, sizeof(values));
   assert_int_equal(emulation_copies_made().peer - before.peer, 2);
   tdm_tensor *again = tdm_tensor_to(second, "cuda:0", TDM_DTYPE_NONE);
-  assert_ok(tdm_tensor_read(again, read, sizeof(read)));
+  assert_ok(tdm_tensor_read(again, read, sizeof read));
   tdm_tensor_release(here);
   tdm_tensor_release(first);
   tdm_tensor_release(second);
@@ -372,7 +372,7 @@ static void gpus_that_exchange_nothing_are_no_peers(void **state) {
     tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 1), &value);
     tdm_tensor *there = tdm_tensor_to(here, names[i], TDM_DTYPE_NONE);
     tdm_tensor *copy = tdm_tensor_to(there, names[i], TDM_DTYPE_NONE);
-    assert_ok(tdm_tensor_read(copy, &read, sizeof(read)));
+    assert_ok(tdm_tensor_read(copy, &read, sizeof read));
     assert_int_equal(read, value);
     tdm_tensor_release(here);
     tdm_tensor_release(there);

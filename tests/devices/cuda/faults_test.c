@@ -32,7 +32,7 @@ static void follow(route_test *route, size_t index, tdm_command *command) {
 /* cpu:0 -> cuda:0, `kernel` there -> cuda:1, mix there -> cpu:0, and after a gate mix there. */
 static void build_route(route_test *route, tdm_context *context, const tdm_kernel *kernel) {
   static const char *const names[] = {"cpu:0", "cuda:0", "cuda:1", "cpu:0"};
-  memset(route, 0, sizeof(*route));
+  memset(route, 0, sizeof *route);
   test_flight *test = route->test = test_flight_create(context);
   tdm_device *devices[4];
   for (size_t i = 0; i < 4; i++) {
@@ -139,7 +139,7 @@ static bool use_tensors(uint64_t n, tdm_cuda_code code, bool from_on) {
     tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), values);
     tdm_tensor *first = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
     tdm_tensor *second = tdm_tensor_to(first, "cuda:1", TDM_DTYPE_NONE);
-    if (tdm_tensor_read(second, read, sizeof(read)) == TDM_OK) {
+    if (tdm_tensor_read(second, read, sizeof read) == TDM_OK) {
       assert_memory_equal(read, values, sizeof(values));
     } else {
       assert_true(strlen(tdm_last_message()) > 0);

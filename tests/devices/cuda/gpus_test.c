@@ -20,7 +20,7 @@ static void send_there_and_back(tdm_context *context, const char *name) {
   int64_t read[3] = {0};
   tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), values);
   tdm_tensor *there = tdm_tensor_to(here, name, TDM_DTYPE_NONE);
-  assert_ok(tdm_tensor_read(there, read, sizeof(read)));
+  assert_ok(tdm_tensor_read(there, read, sizeof read));
   assert_memory_equal(read, values, sizeof(values));
   tdm_tensor_release(here);
   tdm_tensor_release(there);
@@ -91,8 +91,8 @@ static void fresh_memory_is_filled_by_few_copies(void **state) {
   tdm_tensor *fresh = tdm_tensor_create(context, "cuda:0", TDM_UINT8, tdm_shape_of(1, BYTES));
   assert_non_null(fresh);
   assert_in_range(emulation_work_done().host_waits - before.host_waits, 1, 12);
-  memset(read, 0, sizeof(read));
-  assert_ok(tdm_tensor_read(fresh, read, sizeof(read)));
+  memset(read, 0, sizeof read);
+  assert_ok(tdm_tensor_read(fresh, read, sizeof read));
   for (int i = 0; i < BYTES; i++)
     if (read[i] != 0xff) fail_msg("byte %d is %d", i, read[i]);
   tdm_tensor_release(fresh);
@@ -109,7 +109,7 @@ static void note_copies(void *user, tdm_log_level level, const char *message) {
   told_copies *told = user;
   const size_t used = strlen(told->text);
   if (level == TDM_LOG_INFO && strstr(message, "copies from"))
-    snprintf(told->text + used, sizeof told->text - used, "%s; ", message);
+    (void)snprintf(told->text + used, sizeof told->text - used, "%s; ", message);
 }
 
 static void carry(tdm_context *context, const char *from, const char *to) {
@@ -118,7 +118,7 @@ static void carry(tdm_context *context, const char *from, const char *to) {
   tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), values);
   tdm_tensor *there = tdm_tensor_to(here, from, TDM_DTYPE_NONE);
   tdm_tensor *beyond = tdm_tensor_to(there, to, TDM_DTYPE_NONE);
-  assert_ok(tdm_tensor_read(beyond, read, sizeof(read)));
+  assert_ok(tdm_tensor_read(beyond, read, sizeof read));
   assert_memory_equal(read, values, sizeof(values));
   tdm_tensor_release(here);
   tdm_tensor_release(there);
@@ -214,9 +214,8 @@ static void staging_buffers_are_kept(void **state) {
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
 static void on_log(void *user, tdm_log_level level, const char *message) {
-  if (level == TDM_LOG_WARNING && strstr(message, "2 GPUs are not offered: no cuBLAS")) {
+  if (level == TDM_LOG_WARNING && strstr(message, "2 GPUs are not offered: no cuBLAS"))
     ++*(int *)user;
-  }
 }
 
 static void a_gpu_without_cublas_is_not_offered(void **state) {

@@ -15,7 +15,7 @@
 static bool is_feeder(const char *task) {
   char path[300];
   char name[32] = "";
-  (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+  (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", task);
   FILE *file = fopen(path, "r");
   if (!file) return false;
   const bool read = fgets(name, sizeof(name), file) != NULL;
@@ -32,7 +32,7 @@ static size_t count_feeders(const cpu_set_t *all) {
   for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
     if (!is_feeder(task->d_name)) continue;
     cpu_set_t bound;
-    assert_int_equal(sched_getaffinity(atoi(task->d_name), sizeof(bound), &bound), 0);
+    assert_int_equal(sched_getaffinity(atoi(task->d_name), sizeof bound, &bound), 0);
     count += CPU_EQUAL(&bound, all);
   }
   (void)closedir(tasks);
@@ -42,7 +42,7 @@ static size_t count_feeders(const cpu_set_t *all) {
 static void feeders_run_near_to_their_gpu(void **state) {
   (void)state;
   cpu_set_t all;
-  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   if (CPU_COUNT(&all) < 2) skip();
   tdm_context *context = tdm_context_create(NULL); /* it sees all units */
   assert_non_null(context);
@@ -57,15 +57,15 @@ static void feeders_run_near_to_their_gpu(void **state) {
   CPU_ZERO(&one);
   for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
     if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
-  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
   assert_ok(tdm_context_start(context)); /* before, copies are made by the calling thread */
   const float value = 1;
   tdm_tensor *here = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &value);
   tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
   float read = 0;
-  assert_ok(tdm_tensor_read(there, &read, sizeof(read))); /* up and down: two of them have begun */
+  assert_ok(tdm_tensor_read(there, &read, sizeof read)); /* up and down: two of them have begun */
   const size_t count = count_feeders(&all);
-  assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+  assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
   assert_true(count >= 2);
   tdm_tensor_release(here);
   tdm_tensor_release(there);
@@ -83,7 +83,7 @@ static void feeders_look_at_events_when_it_is_time(void **state) {
   tdm_tensor *here = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &value);
   tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
   float read = 0;
-  assert_ok(tdm_tensor_read(there, &read, sizeof(read)));
+  assert_ok(tdm_tensor_read(there, &read, sizeof read));
   emulation_set_delay(0);
   tdm_tensor_release(here);
   tdm_tensor_release(there);
@@ -94,14 +94,14 @@ static void feeders_look_at_events_when_it_is_time(void **state) {
 static void a_thread_is_bound_to_a_node_that_is_there(void **state) {
   (void)state;
   cpu_set_t all;
-  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   const tdm_allocator allocator = tdm_allocator_default();
   tdm_topology *topology = NULL;
   assert_ok(tdm_topology_create(&allocator, NULL, &topology));
   assert_false(tdm_topology_bind_thread_to(topology, TDM_NODE_UNKNOWN));
   assert_false(tdm_topology_bind_thread_to(topology, 100000));
   cpu_set_t bound;
-  assert_int_equal(sched_getaffinity(0, sizeof(bound), &bound), 0);
+  assert_int_equal(sched_getaffinity(0, sizeof bound, &bound), 0);
   assert_true(CPU_EQUAL(&bound, &all));
   tdm_topology_destroy(topology);
 }

@@ -49,7 +49,7 @@ tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream strea
 /* Rounds to ten bits after the point, ties away from zero. */
 static float tf32_of(float value) {
   uint32_t bits;
-  memcpy(&bits, &value, sizeof(bits));
+  memcpy(&bits, &value, sizeof bits);
   bits = (bits + 0x1000u) & ~0x1fffu;
   memcpy(&value, &bits, sizeof(value));
   return value;
@@ -97,7 +97,7 @@ tdm_cuda_code emulated_blas_product(tdm_cuda_blas blas, const tdm_cuda_product *
   const tdm_cuda_code code = emulated_strike(emulated_stream_ordinal(blas->stream));
   emulated_did(EMULATED_PRODUCT);
   if (code != TDM_CUDA_SUCCESS) return TDM_CUDA_BLAS_EXECUTION_FAILED;
-  emulated_product *mine = malloc(sizeof(*mine));
+  emulated_product *mine = malloc(sizeof *mine);
   if (!mine) emulated_misuse("no memory");
   *mine = (emulated_product){.product = *product, .tf32 = blas->tf32};
   const int ordinal = emulated_stream_ordinal(blas->stream);

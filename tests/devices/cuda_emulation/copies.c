@@ -38,7 +38,7 @@ typedef struct copy_data {
 } copy_data;
 
 static copy_data *copy_create(void *to, const void *from, size_t bytes, size_t snapshot_bytes) {
-  copy_data *copy = malloc(sizeof(*copy) + snapshot_bytes);
+  copy_data *copy = malloc(sizeof *copy + snapshot_bytes);
   if (!copy) emulated_misuse("no memory");
   *copy = (copy_data){.to = to, .from = from, .bytes = bytes};
   return copy;
@@ -110,9 +110,8 @@ tdm_cuda_code emulated_copy_peer_async(void *to, int to_ordinal, const void *fro
   const tdm_cuda_code code = emulated_strike(opened_ordinal(stream));
   emulated_did(EMULATED_COPY);
   if (code != TDM_CUDA_SUCCESS) return code;
-  if (!emulated_is_device(to_ordinal) || !emulated_is_device(from_ordinal)) {
+  if (!emulated_is_device(to_ordinal) || !emulated_is_device(from_ordinal))
     return TDM_CUDA_INVALID_VALUE;
-  }
   atomic_fetch_add(&made.peer, 1);
   return copy_devices(to, to_ordinal, from, from_ordinal, bytes, stream);
 }
@@ -157,9 +156,9 @@ static void pack(launch_data *mine, const tdm_cuda_launch *wanted) {
     memcpy(at, wanted->arguments[i], wanted->argument_bytes[i]);
     if (wanted->pointer_arguments >> i & 1) {
       void *pointer;
-      memcpy(&pointer, at, sizeof(pointer));
+      memcpy(&pointer, at, sizeof pointer);
       pointer = emulated_pointer(pointer, ordinal, wanted->name);
-      memcpy(at, &pointer, sizeof(pointer));
+      memcpy(at, &pointer, sizeof pointer);
     }
     mine->arguments[i] = at;
     at += aligned(wanted->argument_bytes[i]);

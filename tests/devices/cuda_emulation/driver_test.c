@@ -25,7 +25,7 @@ typedef struct fixture {
 } fixture;
 
 static int set_up(void **state) {
-  fixture *mine = calloc(1, sizeof(*mine));
+  fixture *mine = calloc(1, sizeof *mine);
   assert_non_null(mine);
   const tdm_cuda_api *api = mine->api = tdm_cuda_api_linked();
   void *memory = NULL;
@@ -169,7 +169,7 @@ static bool dies_by(const fixture *mine, const void *pointer) {
   if (child == 0) {
     if (!freopen("/dev/null", "w", stderr)) _exit(2);
     void *arguments[] = {&pointer};
-    const size_t bytes = sizeof(pointer);
+    const size_t bytes = sizeof pointer;
     const tdm_cuda_launch launch = {.arguments = arguments,
                                     .argument_bytes = &bytes,
                                     .argument_count = 1,
@@ -241,7 +241,7 @@ static void a_fault_surfaces_in_later_calls(void **state) {
   const tdm_cuda_api *api = mine->api;
   const void *pointer = mine->device;
   void *arguments[] = {&pointer};
-  const size_t bytes = sizeof(pointer);
+  const size_t bytes = sizeof pointer;
   const tdm_cuda_launch launch = {.arguments = arguments,
                                   .argument_bytes = &bytes,
                                   .argument_count = 1,

@@ -120,9 +120,8 @@ void emulation_fault_at(uint64_t n, int ordinal, tdm_cuda_code code) {
 }
 
 bool emulated_faults(int ordinal) {
-  if (atomic_load(&settings.fault_at) == 0 || atomic_load(&settings.fault_ordinal) != ordinal) {
+  if (atomic_load(&settings.fault_at) == 0 || atomic_load(&settings.fault_ordinal) != ordinal)
     return false;
-  }
   if (atomic_fetch_sub(&settings.fault_at, 1) != 1) return false;
   atomic_store(&settings.lost_codes[ordinal], atomic_load(&settings.fault_code));
   return true;
@@ -160,7 +159,7 @@ __attribute__((destructor)) static void write_work(void) {
   FILE *file = !path ? NULL : fopen(path, "w");
   if (!file) return;
   for (int i = 0; i < EMULATED_SORTS; i++)
-    (void)fprintf(file, "%llu\n", (unsigned long long)atomic_load(&settings.done[i]));
+    fprintf(file, "%llu\n", (unsigned long long)atomic_load(&settings.done[i]));
   (void)fclose(file);
 }
 
@@ -249,7 +248,7 @@ static tdm_cuda_code properties(int ordinal, tdm_cuda_properties *out_properties
   if (code != TDM_CUDA_SUCCESS) return code;
   if (!emulated_is_device(ordinal)) return TDM_CUDA_INVALID_VALUE;
   *out_properties = (tdm_cuda_properties){.name = "emulated", .memory_bytes = (size_t)8 << 30};
-  (void)snprintf(out_properties->pci_bus_id, sizeof(out_properties->pci_bus_id), "0000:%02x:00.0",
+  (void)snprintf(out_properties->pci_bus_id, sizeof out_properties->pci_bus_id, "0000:%02x:00.0",
                  ordinal);
   return TDM_CUDA_SUCCESS;
 }

@@ -144,7 +144,7 @@ static void stack_create(fiber *self) {
   char *memory = mmap(NULL, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, GUARD_BYTES, PROT_NONE) != 0) {
-    (void)fprintf(stderr, "emulated CUDA: no memory for the stack of a thread\n");
+    fprintf(stderr, "emulated CUDA: no memory for the stack of a thread\n");
     abort();
   }
 #ifdef WITH_ADDRESS_SANITIZER

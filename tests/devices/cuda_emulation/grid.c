@@ -59,16 +59,15 @@ grid_lane *grid_lane_current(void) {
 
 void grid_misuse(const char *format, ...) {
   va_list arguments;
-  (void)fprintf(stderr, "emulated CUDA: kernel %s", grid_worker_get()->name);
-  if (grid_current) {
-    (void)fprintf(stderr, ", block %u, thread %u", grid_current->block.x, grid_current->thread.x);
-  }
-  (void)fprintf(stderr, ": ");
+  fprintf(stderr, "emulated CUDA: kernel %s", grid_worker_get()->name);
+  if (grid_current)
+    fprintf(stderr, ", block %u, thread %u", grid_current->block.x, grid_current->thread.x);
+  fprintf(stderr, ": ");
   va_start(arguments, format);
   /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, in the line above */
-  (void)vfprintf(stderr, format, arguments);
+  vfprintf(stderr, format, arguments);
   va_end(arguments);
-  (void)fprintf(stderr, "\n");
+  fprintf(stderr, "\n");
   abort();
 }
 
@@ -151,9 +150,8 @@ static void wait_at(grid_lane *lane, lane_state state, const char *site) {
 
 void grid_barrier(const char *site) {
   grid_worker *worker = grid_worker_get();
-  if (worker->barrier_site && !same_site(worker->barrier_site, site)) {
+  if (worker->barrier_site && !same_site(worker->barrier_site, site))
     grid_misuse("divergent barriers, at %s and at %s", worker->barrier_site, site);
-  }
   worker->barrier_site = site;
   worker->at_barrier++;
   char *token = grid_token(worker, 0);
@@ -194,9 +192,8 @@ static void warp_open(grid_worker *worker, uint32_t warp, uint32_t mask) {
   for (uint32_t i = 0; i < GRID_LANES; i++) {
     if ((mask >> i & 1) == 0) continue;
     const uint32_t partner = partner_of(&lanes[i], i);
-    if (lanes[i].kind < GRID_BALLOT && (mask >> partner & 1) == 0) {
+    if (lanes[i].kind < GRID_BALLOT && (mask >> partner & 1) == 0)
       grid_misuse("%s: reads lane %u, which is not in the mask", lanes[i].site, partner);
-    }
     received[i] = lanes[partner].value;
     if (lanes[i].value != 0) ballot |= 1u << i;
   }

@@ -46,9 +46,8 @@ static __global__ void barrier_after_return(float *data, int64_t count) {
 /* ---- Warps ----------------------------------------------------------------------------------- */
 
 static __global__ void absent_lane(float *data, int64_t count) {
-  if (threadIdx.x % 2 == 0 && (int64_t)threadIdx.x < count) {
+  if (threadIdx.x % 2 == 0 && (int64_t)threadIdx.x < count)
     data[threadIdx.x] = __shfl_xor_sync(0x55555555u, data[threadIdx.x], 1);
-  }
 }
 
 static __global__ void divergent_warp(float *data, int64_t count) {

@@ -66,9 +66,8 @@ void grid_shared_end(grid_shared_memory *shared) {
     const shared_place *place = &shared->places[i];
     const unsigned char *data = (const unsigned char *)shared->arena + place->offset;
     for (size_t j = 1; j <= MARGIN_BYTES; j++) {
-      if (data[place->bytes - 1 + j] != MARGIN || *(data - j) != MARGIN) {
+      if (data[place->bytes - 1 + j] != MARGIN || *(data - j) != MARGIN)
         grid_misuse("%s: written outside an array of shared memory", place->site);
-      }
     }
   }
 }

@@ -83,9 +83,8 @@ static void shared_memory_begins_as_nan(void **state) {
 /* ---- Faults that show in the result ---------------------------------------------------------- */
 
 static bool is_reversed_twice(const float *out) {
-  for (int i = 0; i < COUNT; i++) {
+  for (int i = 0; i < COUNT; i++)
     if (out[i] != (float)i + 2) return false;
-  }
   return true;
 }
 
@@ -126,9 +125,8 @@ static bool child_fails(void (*body)(const void *user), const void *user, char *
   }
   (void)close(pipes[1]);
   size_t length = 0;
-  for (ssize_t got = 1; got > 0 && length + 1 < bytes; length += (size_t)(got > 0 ? got : 0)) {
+  for (ssize_t got = 1; got > 0 && length + 1 < bytes; length += (size_t)(got > 0 ? got : 0))
     got = read(pipes[0], message + length, bytes - 1 - length);
-  }
   message[length] = '\0';
   (void)close(pipes[0]);
   int status = 0;
@@ -145,12 +143,10 @@ static void run_fault(const void *user) {
 /* words: part of the message, or NULL if the processor or a sanitizer reports it. */
 static void expect_caught(grid_fault fault, const char *words) {
   char message[4096];
-  if (!child_fails(run_fault, &fault, message, sizeof message)) {
+  if (!child_fails(run_fault, &fault, message, sizeof message))
     fail_msg("fault %d was not found", (int)fault);
-  }
-  if (words && !strstr(message, words)) {
+  if (words && !strstr(message, words))
     fail_msg("fault %d: \"%s\" is not in \"%s\"", (int)fault, words, message);
-  }
 }
 
 static void misuse_is_named(void **state) {

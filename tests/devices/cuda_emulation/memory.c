@@ -38,9 +38,9 @@ static pthread_once_t reserve_once = PTHREAD_ONCE_INIT;
 void emulated_misuse(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  (void)fprintf(stderr, "emulated CUDA: ");
-  (void)vfprintf(stderr, format, arguments);
-  (void)fprintf(stderr, "\n");
+  fprintf(stderr, "emulated CUDA: ");
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, "\n");
   va_end(arguments);
   abort();
 }
@@ -80,9 +80,8 @@ static void fill_with_poison(char *bytes, size_t count) {
 }
 
 static block *find_free(block *blocks) {
-  for (size_t i = 0; i < MOST_BLOCKS; i++) {
+  for (size_t i = 0; i < MOST_BLOCKS; i++)
     if (!blocks[i].begin) return &blocks[i];
-  }
   emulated_misuse("more than %d blocks", MOST_BLOCKS);
 }
 

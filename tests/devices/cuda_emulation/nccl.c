@@ -188,12 +188,12 @@ static tdm_nccl_code unique_id(unsigned char *out_id) {
     unlock();
     return code;
   }
-  team *made = calloc(1, sizeof(*made));
+  team *made = calloc(1, sizeof *made);
   if (!made) emulated_misuse("no memory");
   made->number = ++state.team_count;
   made->next = state.teams;
   state.teams = made;
-  memcpy(out_id, &made->number, sizeof(made->number));
+  memcpy(out_id, &made->number, sizeof made->number);
   unlock();
   return TDM_NCCL_SUCCESS;
 }
@@ -222,7 +222,7 @@ static tdm_nccl_code join(tdm_nccl_communicator *out, int count, const unsigned 
   const bool fails = strike();
   if (fails && !state.fails_later) return state.fail_code;
   emulated_open(ordinal);
-  tdm_nccl_communicator made = calloc(1, sizeof(*made));
+  tdm_nccl_communicator made = calloc(1, sizeof *made);
   if (!made) emulated_misuse("no memory");
   *made = (struct tdm_nccl_communicator_opaque){.next = state.communicators,
                                                 .of = of,
@@ -307,7 +307,7 @@ static sum *find_sum(tdm_nccl_communicator communicator, int from, int to, size_
   while (found && (found->number != number || found->from != from || found->to != to))
     found = found->next;
   if (!found) {
-    found = calloc(1, sizeof(*found));
+    found = calloc(1, sizeof *found);
     if (!found) emulated_misuse("no memory");
     *found = (sum){.next = of->sums,
                    .number = number,
@@ -388,7 +388,7 @@ static tdm_nccl_code put_on(tdm_nccl_communicator communicator, int from, int to
   if (emulated_is_lost(communicator->ordinal)) code = TDM_NCCL_CUDA_ERROR;
   void *block = emulated_block(memory, count * tdm_dtype_bytes(dtype), communicator->ordinal);
   if (code == TDM_NCCL_SUCCESS && !block) code = TDM_NCCL_INVALID_ARGUMENT;
-  sum_data *made = code == TDM_NCCL_SUCCESS ? malloc(sizeof(*made)) : NULL;
+  sum_data *made = code == TDM_NCCL_SUCCESS ? malloc(sizeof *made) : NULL;
   if (made) {
     sum *of = find_sum(communicator, from, to, count, dtype);
     *made = (sum_data){communicator, of, block, fails};

@@ -250,7 +250,7 @@ static void misuse_ends_the_test(void **state) {
       sum_another_count, sum_another_dtype,    sum_after_abort, sum_on_two_streams,
       sum_in_progress,   receive_another_size, send_to_oneself};
   if (test_is_sanitized()) return; /* children of a process with threads */
-  for (size_t i = 0; i < sizeof(misuses) / sizeof(misuses[0]); i++) {
+  for (size_t i = 0; i < sizeof misuses / sizeof misuses[0]; i++) {
     const pid_t child = fork();
     if (child == 0) {
       team of;

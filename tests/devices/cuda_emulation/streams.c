@@ -97,7 +97,7 @@ static void *stream_main(void *user) {
 }
 
 static operation *operation_create(void) {
-  operation *made = calloc(1, sizeof(*made));
+  operation *made = calloc(1, sizeof *made);
   if (!made) emulated_misuse("no memory");
   return made;
 }
@@ -145,7 +145,7 @@ tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out, bool urgent) {
   const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
-  tdm_cuda_stream stream = calloc(1, sizeof(*stream));
+  tdm_cuda_stream stream = calloc(1, sizeof *stream);
   if (!stream) emulated_misuse("no memory");
   stream->end = &stream->first;
   stream->ordinal = emulated_ordinal();
@@ -195,7 +195,7 @@ tdm_cuda_code emulated_event_create(tdm_cuda_event *out) {
   const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
-  tdm_cuda_event event = calloc(1, sizeof(*event));
+  tdm_cuda_event event = calloc(1, sizeof *event);
   if (!event) emulated_misuse("no memory");
   event->references = 1;
   event->ordinal = emulated_ordinal();
@@ -215,9 +215,8 @@ tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_c
   *out_ns = 0;
   if (code != TDM_CUDA_SUCCESS) return code;
   lock();
-  if (!begin->timed || !end->timed || begin->completed == 0 || end->completed == 0) {
+  if (!begin->timed || !end->timed || begin->completed == 0 || end->completed == 0)
     emulated_misuse("the time between events that have none");
-  }
   *out_ns = (double)end->completed_ns - (double)begin->completed_ns;
   unlock();
   return TDM_CUDA_SUCCESS;

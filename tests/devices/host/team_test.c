@@ -42,7 +42,7 @@ static tdm_team *make_team(size_t size) {
 }
 
 static void run(tdm_team *team, covered *work, int64_t count, int64_t grain) {
-  memset(work, 0, sizeof(*work));
+  memset(work, 0, sizeof *work);
   work->count = count;
   work->grain = grain;
   work->opener = pthread_self();
@@ -54,7 +54,7 @@ static void run(tdm_team *team, covered *work, int64_t count, int64_t grain) {
 
 static void work_is_covered_once(void **state) {
   (void)state;
-  covered *work = malloc(sizeof(*work));
+  covered *work = malloc(sizeof *work);
   assert_non_null(work);
   tdm_team *team = make_team(3);
   for (int64_t count = 0; count <= 1000; count += count < 40 ? 1 : 53) {
@@ -198,7 +198,7 @@ static void a_team_shrinks_by_one_thread(void **state) {
   (void)state;
   tdm_team *team = make_team(3);
   lateness work = {.opener = pthread_self(), .late = true};
-  covered *all = malloc(sizeof(*all));
+  covered *all = malloc(sizeof *all);
   assert_non_null(all);
   for (int regions = 0; tdm_team_active(team) == 3; regions++) {
     assert_true(regions < 500);

@@ -49,7 +49,7 @@ kernel_case kernel_case_make(const char *operation, tdm_dtype dtype, kernel_refe
       snprintf(test.name, sizeof test.name, "%s %s ", operation, tdm_dtype_name(dtype));
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(test.name + length, sizeof test.name - (size_t)length, format, arguments);
+  (void)vsnprintf(test.name + length, sizeof test.name - (size_t)length, format, arguments);
   va_end(arguments);
   return test;
 }
@@ -165,9 +165,8 @@ void kernel_output_check(const kernel_case *test, size_t output, const char *whe
   const double narrow = test->tolerance > 0 ? test->tolerance : 1e-5;
   const double t = !tdm_dtype_is_floating(spec->dtype) ? 0 : is_exact ? 1e-12 : narrow;
   double largest = 0;
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++)
     if (isfinite(expected[i]) && fabs(expected[i]) > largest) largest = fabs(expected[i]);
-  }
   for (int64_t i = 0; i < count; i++) {
     const double value = value_at(spec->dtype, got, i);
     if (value == expected[i] || (isnan(value) && isnan(expected[i]))) continue;

@@ -91,9 +91,8 @@ static void operands_create(const prepared_case *prepared, direct_operand *opera
 static void operands_release(const kernel_case *test, direct_operand *operands) {
   for (size_t i = 0; i < test->input_count; i++)
     free(operands[i].data);
-  for (size_t i = 0; i < test->output_count; i++) {
+  for (size_t i = 0; i < test->output_count; i++)
     if (test->overwrites[i] < 0) free(operands[test->input_count + i].data);
-  }
 }
 
 /* first: of the runs with this `deterministic`, whose bits must agree. */
@@ -113,9 +112,8 @@ static void case_run(prepared_case *prepared, const char *order, bool determinis
     const size_t bytes = bytes_of(&test->outputs[i]);
     kernel_output_check(test, i, where, got, prepared->expected[i]);
     if (first) memcpy(prepared->first[i], got, bytes);
-    if (memcmp(prepared->first[i], got, bytes) != 0) {
+    if (memcmp(prepared->first[i], got, bytes) != 0)
       fail_msg("%s, %s: output %zu differs in its bits from the first run", test->name, where, i);
-    }
   }
   operands_release(test, operands);
 }

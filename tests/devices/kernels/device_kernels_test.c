@@ -162,9 +162,8 @@ static void flight_create(device_case *self, tdm_device *device) {
     const bool absent = !self->operands[i].tensor;
     self->places[i].base = absent ? TDM_OPERAND_ABSENT : i;
   }
-  for (size_t i = 0; i < test->output_count; i++) {
+  for (size_t i = 0; i < test->output_count; i++)
     self->places[test->input_count + i].base = (uint32_t)output_place(test, i);
-  }
   self->command = (tdm_command){.kind = TDM_COMMAND_EXECUTE,
                                 .execute = {.kernel = self->kernel,
                                             .attributes = &test->attributes,
@@ -188,18 +187,15 @@ static void flight_create(device_case *self, tdm_device *device) {
 }
 
 static void run(device_case *self, bool adopt) {
-  for (size_t i = 0; i <= MOST_OPERANDS; i++) {
+  for (size_t i = 0; i <= MOST_OPERANDS; i++)
     if (self->operands[i].tensor) operand_upload(&self->operands[i]);
-  }
   const uint32_t before = tdm_doorbell_read(&bell);
   tdm_flight_reset(&self->flight, 1);
   assert_ok(tdm_context_submit(self->context, &self->flight, &self->submission, 1, adopt));
-  while (tdm_doorbell_read(&bell) == before) {
+  while (tdm_doorbell_read(&bell) == before)
     tdm_doorbell_park(&bell, before, 1000000000);
-  }
-  if (self->flight.failure.id != UINT32_MAX) {
+  if (self->flight.failure.id != UINT32_MAX)
     fail_msg("%s: %s", self->test->name, self->flight.failure.message);
-  }
 }
 
 static void results_check(device_case *self, const char *where) {
@@ -212,9 +208,8 @@ static void results_check(device_case *self, const char *where) {
       self->first[i] = now;
       continue;
     }
-    if (memcmp(self->first[i], now, operand->total) != 0) {
+    if (memcmp(self->first[i], now, operand->total) != 0)
       fail_msg("%s, %s: output %zu differs in its bits", test->name, where, i);
-    }
     free(now);
   }
   free(operand_download(&self->operands[MOST_OPERANDS], test->name));

@@ -79,9 +79,8 @@ static void job_upload(direct_job *job) {
 static void job_download(direct_job *job, const char *name) {
   for (size_t i = 0; i < job->count; i++) {
     const size_t bytes = job->pointers[i] ? bytes_of(&job->specs[i]) : 0;
-    if (job->blocks[i] && !direct_block_intact(job->blocks[i])) {
+    if (job->blocks[i] && !direct_block_intact(job->blocks[i]))
       fail_msg("%s wrote before operand %zu", name, i);
-    }
     if (bytes == 0) continue;
     if (job->written[i]) {
       memcpy(job->operands[i].data, job->pointers[i], bytes);
@@ -92,9 +91,8 @@ static void job_download(direct_job *job, const char *name) {
 }
 
 static void job_release(direct_job *job) {
-  for (size_t i = 0; i < job->count; i++) {
+  for (size_t i = 0; i < job->count; i++)
     if (job->blocks[i]) direct_block_release(job->blocks[i]);
-  }
 }
 
 tdm_status direct_cuda_run(const tdm_kernel *kernel, const void *attributes,

@@ -38,9 +38,8 @@ direct_block *direct_block_create(size_t bytes) {
 }
 
 bool direct_block_intact(const direct_block *block) {
-  for (const unsigned char *at = block->pages; at < block->data; at++) {
+  for (const unsigned char *at = block->pages; at < block->data; at++)
     if (*at != DIRECT_SENTINEL) return false;
-  }
   return true;
 }
 
@@ -56,7 +55,7 @@ static void require_live(const void *pointer, const char *name) {
     const size_t inside = (size_t)((const unsigned char *)pointer - blocks[i].data);
     if (blocks[i].pages && inside <= blocks[i].bytes) return;
   }
-  (void)fprintf(stderr, "emulated CUDA: %s was handed the host's %p\n", name, pointer);
+  fprintf(stderr, "emulated CUDA: %s was handed the host's %p\n", name, pointer);
   abort();
 }
 

@@ -43,12 +43,10 @@ static guarded guarded_create(size_t bytes, size_t misalignment, int fill) {
 
 static void guarded_check(const guarded *memory, const char *name, const char *where) {
   const unsigned char *after = memory->data + memory->bytes;
-  for (const unsigned char *p = memory->block; p < memory->data; p++) {
+  for (const unsigned char *p = memory->block; p < memory->data; p++)
     if (*p != SENTINEL) fail_msg("%s, %s: wrote before a tensor", name, where);
-  }
-  for (size_t i = 0; i < GUARD_BYTES; i++) {
+  for (size_t i = 0; i < GUARD_BYTES; i++)
     if (after[i] != SENTINEL) fail_msg("%s, %s: wrote %zu bytes past a tensor", name, where, i);
-  }
 }
 
 /* ---- One case -------------------------------------------------------------------------------- */
@@ -130,9 +128,8 @@ static void tensors_create(run_tensors *tensors, const prepared_case *prepared,
 }
 
 static bool is_overwritten(const kernel_case *test, size_t input) {
-  for (size_t i = 0; i < test->output_count; i++) {
+  for (size_t i = 0; i < test->output_count; i++)
     if (test->overwrites[i] == (int)input) return true;
-  }
   return false;
 }
 
@@ -143,21 +140,17 @@ static void tensors_check(const run_tensors *tensors, prepared_case *prepared, c
     const guarded *input = &tensors->inputs[i];
     if (!input->block) continue;
     guarded_check(input, test->name, where);
-    if (!is_overwritten(test, i) && memcmp(input->data, prepared->inputs[i], input->bytes) != 0) {
+    if (!is_overwritten(test, i) && memcmp(input->data, prepared->inputs[i], input->bytes) != 0)
       fail_msg("%s, %s: input %zu was changed", test->name, where, i);
-    }
   }
   for (size_t i = 0; i < test->output_count; i++) {
     const size_t bytes = bytes_of(&test->outputs[i]);
-    if (tensors->outputs[i].block) {
-      guarded_check(&tensors->outputs[i], test->name, where);
-    }
+    if (tensors->outputs[i].block) guarded_check(&tensors->outputs[i], test->name, where);
     kernel_output_check(test, i, where, tensors->outputs[i].data, prepared->expected[i]);
     if (!tensors->outputs[i].data) continue; /* no elements */
     if (first) memcpy(prepared->first[i], tensors->outputs[i].data, bytes);
-    if (memcmp(prepared->first[i], tensors->outputs[i].data, bytes) != 0) {
+    if (memcmp(prepared->first[i], tensors->outputs[i].data, bytes) != 0)
       fail_msg("%s, %s: output %zu differs in its bits from the first run", test->name, where, i);
-    }
   }
   guarded_check(&tensors->workspace, test->name, where);
 }

@@ -19,9 +19,8 @@ static float *random_floats(const char *name, int64_t count) {
   const tdm_random random = {.seed = 1, .stream = tdm_random_stream(name)};
   float *values = malloc((size_t)count * sizeof(float));
   assert_non_null(values);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++)
     values[i] = tdm_random_uniform_float32(&random, (uint64_t)i) - 0.5f;
-  }
   return values;
 }
 

@@ -97,7 +97,7 @@ static void assert_kernels_of(const char *isa) {
   assert_int_equal(tdm_cpu_each_kernel(kernel_set_add, &chosen), TDM_OK);
   assert_int_equal(tdm_cpu_each_kernel_of(isa, kernel_set_add, &named), TDM_OK);
   assert_int_equal(chosen.count, named.count);
-  assert_memory_equal(chosen.kernels, named.kernels, named.count * sizeof(named.kernels[0]));
+  assert_memory_equal(chosen.kernels, named.kernels, named.count * sizeof named.kernels[0]);
 }
 
 static void environment_names_an_instruction_set(void **state) {

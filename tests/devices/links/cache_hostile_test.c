@@ -92,9 +92,8 @@ static void every_field_is_checked(void **state) {
   };
   for (size_t i = 0; i < TDM_COUNT_OF(changes); i++) {
     const tdm_status status = load_with(context, changes[i][0], changes[i][1]);
-    if (status != TDM_CORRUPT_DATA) {
+    if (status != TDM_CORRUPT_DATA)
       fail_msg("%s for %s is %s", changes[i][1], changes[i][0], tdm_status_name(status));
-    }
     assert_message("hostile.json");
   }
   assert_ok(load_with(context, "tandem links", "tandem links")); /* the control */

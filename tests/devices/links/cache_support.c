@@ -10,7 +10,7 @@ static char folder[LINKS_PATH_BYTES - 128];
 
 bool make_links_folder(void) {
   const char *temporary = getenv("TEST_TMPDIR");
-  (void)snprintf(folder, sizeof(folder), "%s/links.XXXXXX", temporary ? temporary : "/tmp");
+  (void)snprintf(folder, sizeof folder, "%s/links.XXXXXX", temporary ? temporary : "/tmp");
   return mkdtemp(folder) != NULL;
 }
 
@@ -22,7 +22,7 @@ static void record_log(void *user, tdm_log_level level, const char *text) {
   links_log *log = user;
   assert_int_equal(level, TDM_LOG_WARNING);
   log->count++;
-  (void)snprintf(log->last, sizeof(log->last), "%s", text);
+  (void)snprintf(log->last, sizeof log->last, "%s", text);
 }
 
 links_log record;
@@ -47,7 +47,7 @@ tdm_context *make_default_context(void) {
 
 const char *path_of(const char *name) {
   static char path[LINKS_PATH_BYTES];
-  (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+  (void)snprintf(path, sizeof path, "%s/%s", folder, name);
   return path;
 }
 

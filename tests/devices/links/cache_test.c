@@ -14,7 +14,7 @@
 
 enum { MOST_BYTES = 4096 };
 
-/* ---- Round trips --------------------------------------------------------------------------- */
+/* ---- Round trips ----------------------------------------------------------------------------- */
 
 static bool close_to(double a, double b) {
   return fabs(a - b) <= 1e-6 * fabs(b);
@@ -198,7 +198,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
     assert_string_equal(tdm_simulator(context), "sim:0");
     if (!named) {
       assert_ok(tdm_links_calibrate(context, MOST_BYTES));
-      assert_ok(tdm_links_path(context, path, sizeof(path)));
+      assert_ok(tdm_links_path(context, path, sizeof path));
       assert_ok(tdm_links_save(context, path, true));
     }
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
@@ -229,7 +229,7 @@ static void cores_that_are_divided_anew_forget_links(void **state) {
   tdm_context *context = make_default_context();
   assert_ok(tdm_links_calibrate(context, MOST_BYTES)); /* starts: cores stay shared */
   char path[LINKS_PATH_BYTES];
-  assert_ok(tdm_links_path(context, path, sizeof(path)));
+  assert_ok(tdm_links_path(context, path, sizeof path));
   assert_ok(tdm_links_save(context, path, true));
   assert_string_equal(tdm_simulator(context), "sim:0");
   assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
@@ -245,7 +245,7 @@ static void cores_that_are_divided_anew_forget_links(void **state) {
   (void)unsetenv("HWLOC_THISSYSTEM");
 }
 
-/* ---- Where it is --------------------------------------------------------------------------- */
+/* ---- Where it is ----------------------------------------------------------------------------- */
 
 static void the_folder_is_found(void **state) {
   (void)state;
@@ -256,19 +256,19 @@ static void the_folder_is_found(void **state) {
   tdm_context *context = make_context(NULL);
   assert_int_equal(record.count, 0); /* a missing file is not reported */
   char path[LINKS_PATH_BYTES];
-  assert_ok(tdm_links_path(context, path, sizeof(path)));
+  assert_ok(tdm_links_path(context, path, sizeof path));
   assert_non_null(strstr(path, "/home/.cache/tandem/links-"));
   (void)setenv("XDG_CACHE_HOME", "not/absolute", 1);
-  assert_ok(tdm_links_path(context, path, sizeof(path)));
+  assert_ok(tdm_links_path(context, path, sizeof path));
   assert_non_null(strstr(path, "/home/.cache/tandem/links-"));
   (void)setenv("XDG_CACHE_HOME", path_of("xdg"), 1);
-  assert_ok(tdm_links_path(context, path, sizeof(path)));
+  assert_ok(tdm_links_path(context, path, sizeof path));
   assert_non_null(strstr(path, "/xdg/tandem/links-"));
   (void)setenv("TANDEM_CACHE", path_of("own/nested"), 1);
-  assert_ok(tdm_links_path(context, path, sizeof(path)));
+  assert_ok(tdm_links_path(context, path, sizeof path));
   assert_non_null(strstr(path, "/own/nested/links-"));
   char tiny[8];
-  assert_status(tdm_links_path(context, tiny, sizeof(tiny)), TDM_INVALID_ARGUMENT);
+  assert_status(tdm_links_path(context, tiny, sizeof tiny), TDM_INVALID_ARGUMENT);
 
   assert_ok(tdm_links_calibrate(context, MOST_BYTES));
   assert_status(tdm_links_save(context, path, false), TDM_IO); /* no such folder */
@@ -279,7 +279,7 @@ static void the_folder_is_found(void **state) {
   (void)unsetenv("TANDEM_CACHE");
   (void)unsetenv("XDG_CACHE_HOME");
   (void)unsetenv("HOME");
-  assert_status(tdm_links_path(context, path, sizeof(path)), TDM_UNAVAILABLE);
+  assert_status(tdm_links_path(context, path, sizeof path), TDM_UNAVAILABLE);
   assert_status(tdm_context_calibrate(context, NULL), TDM_UNAVAILABLE);
   assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED); /* all the same */
   tdm_context_release(context);

@@ -290,7 +290,7 @@ static void memory_that_is_short_is_told_to_all(void **state) {
   tdm_faulty_allocator_destroy(memory.faulty);
 }
 
-/* ---- The file ------------------------------------------------------------------------------ */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static tdm_status calibrate(job_rank *rank) {
   TDM_TRY(tdm_context_calibrate(rank->context, NULL));
@@ -330,7 +330,7 @@ static void a_file_that_cannot_be_written_is_told_to_all(void **state) {
   assert_all_know_the_same(ranks, 2, 2);
 }
 
-/* ---- Ranks that are lost ------------------------------------------------------------------- */
+/* ---- Ranks that are lost --------------------------------------------------------------------- */
 
 /* The last rank fails at its post of that number. These ranks have no control channel. So a rank
  * that fails ends like a lost one; otherwise a rank that has completed an exchange would wait for

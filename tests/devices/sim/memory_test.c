@@ -15,7 +15,7 @@ static const size_t page = (size_t)1 << (TDM_SIM_GRANULE_BITS + TDM_SIM_PAGE_BIT
 static const size_t range = (size_t)1 << TDM_SIM_RANGE_BITS;
 
 static tdm_sim_memory *memory_create(void) {
-  tdm_sim_memory *memory = calloc(1, sizeof(*memory));
+  tdm_sim_memory *memory = calloc(1, sizeof *memory);
   assert_non_null(memory);
   assert_ok(tdm_sim_memory_init(memory, 0));
   return memory;

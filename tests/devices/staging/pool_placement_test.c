@@ -32,7 +32,7 @@ static void churn(tdm_pool *pool, tdm_device *const *devices, size_t device_coun
   }
 }
 
-/* ---- This machine -------------------------------------------------------------------------- */
+/* ---- This machine ---------------------------------------------------------------------------- */
 
 static void verify_by_the_kernel(tdm_device *device, const tdm_staging *staging, void *user) {
   const tdm_topology *topology = user;
@@ -50,7 +50,7 @@ static void every_buffer_lies_on_the_node_asked_for(void **state) {
   tdm_context *context = test_context(NULL);
   const tdm_topology *topology = tdm_context_topology(context);
   const int here = 0;
-  if (tdm_topology_memory_node(topology, &here, sizeof(here)) == TDM_NODE_UNKNOWN) {
+  if (tdm_topology_memory_node(topology, &here, sizeof here) == TDM_NODE_UNKNOWN) {
     print_message("skipped: this kernel does not tell where memory lies\n");
     tdm_context_release(context);
     skip();
@@ -91,7 +91,7 @@ static void large_buffers_lie_there_too(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Machines that lie --------------------------------------------------------------------- */
+/* ---- Machines that lie ----------------------------------------------------------------------- */
 
 typedef struct lying_pool {
   tdm_context *context;
@@ -107,7 +107,7 @@ static void keep_warning(void *user, tdm_log_level level, const char *text) {
   lying_pool *lying = user;
   if (level != TDM_LOG_WARNING) return;
   lying->told++;
-  (void)snprintf(lying->text, sizeof(lying->text), "%s", text);
+  (void)snprintf(lying->text, sizeof lying->text, "%s", text);
 }
 
 static void lying_pool_init(lying_pool *lying, test_system system) {

@@ -78,7 +78,7 @@ static void contents_survive(const char *sim_settings) {
   tdm_device *devices[2] = {test_device(context, "sim:0"), test_device(context, "sim:1")};
   tdm_pool *pool =
       test_pool(context, &(tdm_staging_pool_options){.cap_bytes = BUFFERS * BYTES, .exact = true});
-  upload *uploads = calloc(COPIES, sizeof(*uploads));
+  upload *uploads = calloc(COPIES, sizeof *uploads);
   assert_non_null(uploads);
   atomic_store(&settled_count, 0);
   for (size_t i = 0; i < COPIES; i++) {
@@ -109,7 +109,7 @@ static void no_buffer_is_reused_before_its_copy_is_done(void **state) {
   contents_survive("latency_us=50,gigabytes_per_second=0,delay_seed=0");
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 typedef struct waiting_take {
   tdm_pool *pool;
@@ -195,7 +195,7 @@ static void a_waiting_take_is_told_of_what_comes_back(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Threads ------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 typedef struct pool_user {
   tdm_pool *pool;

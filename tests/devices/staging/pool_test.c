@@ -19,7 +19,7 @@ static void record_log(void *user, tdm_log_level level, const char *text) {
   log_record *record = user;
   assert_int_equal(level, TDM_LOG_WARNING);
   record->count++;
-  (void)snprintf(record->last, sizeof(record->last), "%s", text);
+  (void)snprintf(record->last, sizeof record->last, "%s", text);
 }
 
 static tdm_context *logging_context(log_record *record) {
@@ -31,7 +31,7 @@ static tdm_context *logging_context(log_record *record) {
   return context;
 }
 
-/* ---- Sizes --------------------------------------------------------------------------------- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static void exact_sizes_waste_at_most_a_page(void **state) {
   (void)state;
@@ -124,7 +124,7 @@ static void a_sim_keeps_a_drivers_rules_of_pinning(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- The cap ------------------------------------------------------------------------------- */
+/* ---- The cap --------------------------------------------------------------------------------- */
 
 static void the_cap_holds(void **state) {
   (void)state;
@@ -178,7 +178,7 @@ static void the_environment_sets_the_cap(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------ */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void refused_pins_are_told_once(void **state) {
   (void)state;

@@ -17,7 +17,7 @@ typedef struct machine {
 /* Reads the machine's XML into text. */
 static void read_machine(const char *name, char text[1 << 16]) {
   char path[128];
-  (void)snprintf(path, sizeof(path), "tests/devices/machines/%s.xml", name);
+  (void)snprintf(path, sizeof path, "tests/devices/machines/%s.xml", name);
   FILE *file = fopen(path, "r");
   if (!file) fail_msg("%s is not there", path);
   const size_t bytes = fread(text, 1, (1 << 16) - 1, file);
@@ -195,7 +195,7 @@ static uint64_t key_with(const char *old, const char *new) {
   read_machine("two_sockets", text);
   const char *at = strstr(text, old);
   assert_non_null(at);
-  (void)snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - text), text, new,
+  (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, new,
                  at + strlen(old));
   machine one = {.allocator = tdm_allocator_default()};
   assert_ok(tdm_topology_create(&one.allocator, changed, &one.topology));

@@ -147,7 +147,7 @@ static void pci_devices_are_near_to_what_hwloc_says(void **state) {
   hwloc_obj_t device = NULL;
   while ((device = hwloc_get_next_pcidev(all, device))) {
     char bus_id[32];
-    (void)snprintf(bus_id, sizeof(bus_id), "%04x:%02x:%02x.%01x", device->attr->pcidev.domain,
+    (void)snprintf(bus_id, sizeof bus_id, "%04x:%02x:%02x.%01x", device->attr->pcidev.domain,
                    device->attr->pcidev.bus, device->attr->pcidev.dev, device->attr->pcidev.func);
     assert_int_equal(tdm_topology_node_near_pci(here, bus_id),
                      tdm_topology_node_near_pci(listed, bus_id));

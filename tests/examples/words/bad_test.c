@@ -42,7 +42,7 @@ static void files_that_are_no_lists(void **state) {
       {"some\nwords\n", 11, "no word of its own"},
   };
   char path[PATH_BYTES];
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++)
     assert_refused(*state, write_file(path, "bad.txt", table[i].text, table[i].size),
                    table[i].message);
 }
@@ -76,7 +76,7 @@ static void lists_and_options_that_do_not_fit(void **state) {
       {"held_out is", {.max_length = 24, .held_out = NAN}},
   };
   const word_list good = {"good", path};
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     assert_null(word_set_create(fixture->context, &good, 1, &table[i].options));
     assert_message(table[i].message);
   }
@@ -90,12 +90,9 @@ static void lists_and_options_that_do_not_fit(void **state) {
 static void assert_saved_refused(const data_fixture *fixture, tdm_tensor *characters,
                                  tdm_tensor *classes, const char *message) {
   tdm_tensor_list *list = tdm_tensor_list_create(fixture->context);
-  if (characters) {
+  if (characters)
     assert_int_equal(tdm_tensor_list_add(list, "words.characters", characters), TDM_OK);
-  }
-  if (classes) {
-    assert_int_equal(tdm_tensor_list_add(list, "words.classes", classes), TDM_OK);
-  }
+  if (classes) assert_int_equal(tdm_tensor_list_add(list, "words.classes", classes), TDM_OK);
   assert_null(word_set_from_saved(fixture->context, list));
   assert_message("saved words");
   assert_message(message);
@@ -120,13 +117,13 @@ static void saved_words_that_lie(void **state) {
   assert_saved_refused(fixture, points, points, "words.classes is int32");
   static const int32_t bad_points[][2] = {{'b', 'a'},      {'a', 'a'},       {0, 'a'},  {-1, 'a'},
                                           {'a', 0x110000}, {'a', INT32_MIN}, {'1', 'a'}};
-  for (size_t i = 0; i < sizeof(bad_points) / sizeof(bad_points[0]); i++) {
+  for (size_t i = 0; i < sizeof bad_points / sizeof bad_points[0]; i++) {
     tdm_tensor *bad = make_row(fixture, TDM_INT32, 2, bad_points[i]);
     assert_saved_refused(fixture, bad, names, "words.characters[");
     tdm_tensor_release(bad);
   }
   static const char *const bad_names[] = {"one\0tw", "\0one\0", "one\0\0o", "on\xFF\xFEo\0"};
-  for (size_t i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); i++) {
+  for (size_t i = 0; i < sizeof bad_names / sizeof bad_names[0]; i++) {
     tdm_tensor *bad = make_row(fixture, TDM_UINT8, i == 0 ? 6 : 5, bad_names[i]);
     assert_saved_refused(fixture, points, bad, "words.classes");
     tdm_tensor_release(bad);

@@ -62,7 +62,7 @@ static int64_t read_dataset(word_set *words, bool training, row *rows) {
   for (int64_t i = 0; i < length; i++) {
     rows[i].class_index = classes[i];
     rows[i].length = lengths[i];
-    memcpy(rows[i].ids, characters + i * LENGTH, sizeof(rows[i].ids));
+    memcpy(rows[i].ids, characters + i * LENGTH, sizeof rows[i].ids);
     for (int64_t j = 0; j < LENGTH; j++)
       assert_true((rows[i].ids[j] == 0) == (j >= lengths[i]));
   }

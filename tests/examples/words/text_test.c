@@ -79,7 +79,7 @@ static void letters_of_the_eight_languages(void **state) {
   const uint32_t others[] = {0,     ' ',   '\n',  '-',    '\'',   '0',   '@',  '[',
                              '`',   '{',   0x7F,  0xA0,   0xAB,   0xB7,  0xD7, 0xF7,
                              0x300, 0x387, 0x482, 0x2019, 0x20AC, 0x4E00};
-  for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
     assert_false(point_is_letter(others[i]));
 }
 

@@ -14,9 +14,8 @@ static word_set *make_words(const data_fixture *fixture, const char *const *text
   static const char *const names[] = {"one", "two", "three"};
   char paths[3][PATH_BYTES];
   word_list lists[3];
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; i++)
     lists[i] = (word_list){.name = names[i], .path = write_text(paths[i], names[i], texts[i])};
-  }
   word_set *words = word_set_create(fixture->context, lists, count, options);
   if (!words) fail_msg("no words: %s", tdm_last_message());
   return words;
@@ -44,7 +43,7 @@ static char *words_text(word_set *words, bool training) {
 static void assert_has(word_set *words, const char *wanted) {
   char *text = words_text(words, true);
   char spaced[64];
-  (void)snprintf(spaced, sizeof(spaced), "%s ", wanted);
+  (void)snprintf(spaced, sizeof spaced, "%s ", wanted);
   if (!strstr(text, spaced)) fail_msg("%s is not in %s", wanted, text);
   free(text);
 }
@@ -116,7 +115,7 @@ static void samples_are_seeded_and_disjoint(void **state) {
   assert_int_equal(words->parts[true].count, 360 + 270);
   for (char *word = strtok(evaluation, " "); word != NULL; word = strtok(NULL, " ")) {
     char spaced[32];
-    (void)snprintf(spaced, sizeof(spaced), "%s ", word);
+    (void)snprintf(spaced, sizeof spaced, "%s ", word);
     if (strstr(training, spaced)) fail_msg("%s is in both parts", word);
   }
   word_set *again = make_words(*state, texts, 2, &options);
@@ -171,7 +170,7 @@ static void words_are_encoded(void **state) {
   assert_true(tdm_shape_equal(&shape, &wanted_shape));
   assert_int_equal(tdm_tensor_dtype(ids), TDM_INT64);
   const int64_t wanted[] = {5, 11, 7, 10, 3, 1};
-  assert_memory_equal(tdm_tensor_data(ids), wanted, sizeof(wanted));
+  assert_memory_equal(tdm_tensor_data(ids), wanted, sizeof wanted);
   tdm_tensor_release(ids);
   const struct {
     const char *word, *message;
@@ -179,7 +178,7 @@ static void words_are_encoded(void **state) {
       {"", "empty"},      {"zab", "'z' (U+007A)"}, {"ab\xC3\xBC", "'\xC3\xBC' (U+00FC)"},
       {"ab\xFF", "0xFF"}, {"ab\xC3", "byte 2"},    {"a b", "' ' (U+0020)"},
   };
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+  for (size_t i = 0; i < sizeof(table) / sizeof table[0]; i++) {
     assert_null(word_set_encode(words, table[i].word));
     assert_message(table[i].message);
   }

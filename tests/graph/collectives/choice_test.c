@@ -364,7 +364,7 @@ static void updates_that_share_a_state_are_made_at_home(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Predicted durations -------------------------------------------------------------------- */
+/* ---- Predicted durations --------------------------------------------------------------------- */
 
 /* Returns the predicted duration of a ring in which one hop to the next device carries 1 MB/s. */
 static double ring_ns_with_slow_hop(int hop) {

@@ -130,9 +130,8 @@ static uint64_t refreshed_by(tdm_session *session) {
 
 static size_t count_of(const tdm_session *session, tdm_collective collective) {
   size_t count = 0;
-  TDM_EACH_NODE(&session->newest->graph, node) {
+  TDM_EACH_NODE(&session->newest->graph, node)
     count += tdm_ir_collective(node) == collective;
-  }
   return count;
 }
 

@@ -8,7 +8,7 @@
 
 enum { WIDTH = 6 };
 
-/* ---- A model: x -> a -> b -> c, plus a; -> d -> y, against x ---- */
+/* ---- A model: x -> a -> b -> c, plus a; -> d -> y, against x --------------------------------- */
 
 typedef struct skip_model {
   tdm_graph *graph;
@@ -79,7 +79,7 @@ static void expect_same(skip_model one, skip_model other, int64_t rows) {
   tdm_tensor_list_release(other_state);
 }
 
-/* ---- Accepted boundaries ---- */
+/* ---- Accepted boundaries --------------------------------------------------------------------- */
 
 static void it_is_what_the_scope_would_be(void **unused) {
   (void)unused;
@@ -152,7 +152,7 @@ static void it_nests_with_scopes(void **unused) {
   }
 }
 
-/* ---- Refused boundaries ---- */
+/* ---- Refused boundaries ---------------------------------------------------------------------- */
 
 /* Expects that a region between the values is refused with all of these words. Takes the graph. */
 static void expect_refused(skip_model model, const tdm_value *inputs, size_t input_count,

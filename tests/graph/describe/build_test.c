@@ -17,7 +17,7 @@ static void assert_refused(tdm_graph *graph, const char *const *words) {
   tdm_graph_release(graph);
 }
 
-/* ---- Errors -------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void the_first_error_sticks(void **unused) {
   (void)unused;
@@ -257,7 +257,7 @@ static void parameters_have_a_dtype(void **unused) {
   assert_refused(graph, words);
 }
 
-/* ---- Names --------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static void scopes_make_paths(void **unused) {
   (void)unused;
@@ -372,7 +372,7 @@ static void tied_weights_are_one_parameter(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Dimensions ---------------------------------------------------------------------------- */
+/* ---- Dimensions ------------------------------------------------------------------------------ */
 
 static tdm_session *two_inputs(void) {
   tdm_graph *graph = tdm_graph_create(context);

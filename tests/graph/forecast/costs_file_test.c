@@ -149,7 +149,7 @@ static void pipes_are_not_waited_for(void **state) {
   tdm_costs_release(costs);
 }
 
-/* ---- Hostile files ---- */
+/* ---- Hostile files --------------------------------------------------------------------------- */
 
 static tdm_status load_bytes(tdm_costs *costs, const char *bytes, size_t size) {
   char path[512];

@@ -40,9 +40,8 @@ static void note(const job_rank *rank, story *of, const tdm_session *session,
         of->peer_ns[rank->rank][r] = made->queues[q].busy_ns;
     }
   double ns = 0;
-  TDM_EACH_NODE(&plan->graph, node) {
+  TDM_EACH_NODE(&plan->graph, node)
     if (tdm_ir_is_exchange(&plan->graph, node)) ns += tdm_plan_predict_ns(plan, node);
-  }
   if (rank->rank == 0) of->messages_ns = ns;
 }
 

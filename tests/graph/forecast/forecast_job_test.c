@@ -150,7 +150,7 @@ static double step_ns(const asked *wanted, int rank_count, job_rank *ranks) {
   return ranks[0].loss;
 }
 
-/* ---- By hand ---- */
+/* ---- By hand --------------------------------------------------------------------------------- */
 
 static tdm_value input_of(tdm_graph *graph) {
   return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), IN));
@@ -236,7 +236,7 @@ static void messages_to_one_rank_share_its_port(void **state) {
   assert_close(found_ns, kernels_ns + both_ns + 2 * out_ns);
 }
 
-/* ---- Both directions concurrently ---- */
+/* ---- Both directions concurrently ------------------------------------------------------------ */
 
 /* fc0 on rank 0 and fc1, which has half of its columns, on rank 1: both deliver both. */
 static tdm_graph *build_exchange(job_rank *rank, tdm_value *out_loss) {
@@ -309,7 +309,7 @@ static void a_machine_that_sends_and_receives_has_one_rate_for_both(void **state
     fail_msg("%.0f ns, by hand %.0f", found_ns[1], found_ns[0] + more_ns);
 }
 
-/* ---- Training ---- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 static tdm_graph *build_replicas(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = seed_graph(rank->context, "host:0/cpu:0", "host:0/cpu:0", out_loss);
@@ -396,7 +396,7 @@ static void all_reduces_and_the_vote_hold_up_all_ranks(void **state) {
   }
 }
 
-/* ---- Errors ---- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void must_fail(const asked *wanted, tdm_status status, const char *text) {
   job_rank ranks[JOB_MOST_RANKS];

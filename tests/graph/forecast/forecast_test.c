@@ -7,7 +7,7 @@
 #include "tests/graph/forecast/support.h"
 #include "tests/options.h"
 
-/* ---- A described device ---- */
+/* ---- A described device ---------------------------------------------------------------------- */
 
 static tdm_session *linear_session(tdm_context *context, const char *device) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -81,7 +81,7 @@ static void a_product_takes_its_flops(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Micro-batches ---- */
+/* ---- Micro-batches --------------------------------------------------------------------------- */
 
 enum { STAGES = 4, STAGE_WIDTH = 64, CLASSES = 16, PARTS = 8 };
 
@@ -133,7 +133,7 @@ static void targets_that_are_reshaped_hold_no_part_up(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Measured kernels ---- */
+/* ---- Measured kernels ------------------------------------------------------------------------ */
 
 /* On one device a step is the sum of its kernels. */
 static void a_measured_step_is_the_sum_of_its_kernels(void **state) {
@@ -188,7 +188,7 @@ static void a_host_that_is_not_described_is_measured(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Work that a run skips ---- */
+/* ---- Work that a run skips ------------------------------------------------------------------- */
 
 /* A table on paper:0 whose gradients are of rows, read there and on paper:1. */
 static tdm_session *rows_session(tdm_context *context, int64_t table_rows) {
@@ -229,7 +229,7 @@ static void of_a_table_the_latest_rows_cross(void **state) {
   }
 }
 
-/* ---- Measured costs ---- */
+/* ---- Measured costs -------------------------------------------------------------------------- */
 
 /* Devices of one class have one cost per kernel: the mean over the steps of all these devices. */
 static void devices_of_a_class_are_learned_together(void **state) {
@@ -346,7 +346,7 @@ static void costs_are_kept_in_a_file(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- An operation of a user's own ---- */
+/* ---- An operation of a user's own ------------------------------------------------------------ */
 
 static tdm_status infer_as_is(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[0];

@@ -80,9 +80,8 @@ static void expect_whole(void) {
   assert_int_equal(count, order_count);
   assert_int_equal(graph.order.count, order_count);
   assert_ptr_equal(graph.order.last, before);
-  TDM_EACH_NODE_BACKWARD(&graph, node) {
+  TDM_EACH_NODE_BACKWARD(&graph, node)
     assert_int_equal(node->index, order[--count]);
-  }
   assert_int_equal(count, 0);
   for (uint32_t v = 1; v < graph.values.count; v++)
     assert_int_equal(tdm_ir_value_at(&graph, v)->readers, readers[v]);
@@ -151,18 +150,15 @@ static void what_begins_at_a_node_passes_over_the_others(void **unused) {
   (void)unused;
   insert_some(5);
   size_t at = 2;
-  TDM_EACH_NODE_FROM(nth(2), node) {
+  TDM_EACH_NODE_FROM(nth(2), node)
     assert_ptr_equal(node, nth(at++));
-  }
   assert_int_equal(at, 5);
   at = 3;
-  TDM_EACH_NODE_BACKWARD_FROM(nth(2), node) {
-    assert_ptr_equal(node, nth(--at));
-  }
+  TDM_EACH_NODE_BACKWARD_FROM(nth(2), node)
+  assert_ptr_equal(node, nth(--at));
   assert_int_equal(at, 0);
-  TDM_EACH_NODE_BACKWARD_FROM(NULL, node) {
-    fail_msg("node %u", node->index);
-  }
+  TDM_EACH_NODE_BACKWARD_FROM(NULL, node)
+  fail_msg("node %u", node->index);
 }
 
 static void sorting_keeps_the_order_of_a_rank_and_what_is_behind_the_end(void **unused) {

@@ -11,7 +11,7 @@
 
 enum { WIDTH = 3, ROWS = 7 };
 
-/* ---- Looking at plans ---- */
+/* ---- Looking at plans ------------------------------------------------------------------------ */
 
 typedef struct concat_count {
   size_t joined;
@@ -36,7 +36,7 @@ static void expect_concats(const tdm_session *session, size_t joined, size_t ker
              kernels);
 }
 
-/* ---- A graph of pieces: tanh of each of two inputs (ROWS, WIDTH), (2, WIDTH) ---- */
+/* ---- A graph of pieces: tanh of each of two inputs (ROWS, WIDTH), (2, WIDTH) ----------------- */
 
 typedef struct pieces {
   tdm_graph *graph;
@@ -204,7 +204,7 @@ static void the_rest_is_put_together(void **unused) {
   }
 }
 
-/* ---- Wrapped models ---- */
+/* ---- Wrapped models -------------------------------------------------------------------------- */
 
 enum { ROWS_FIRST, ONE_BEFORE_ROWS, ROWS_SECOND, ADDED, ADDED_TO, KINDS };
 

@@ -21,7 +21,7 @@ static const char *text_of(const concat_case *of) {
   return text;
 }
 
-/* ---- The graph ----------------------------------------------------------------------------- */
+/* ---- The graph ------------------------------------------------------------------------------- */
 
 /* Part i is (1 + i % 2, WIDTH) with x (2, WIDTH), or (WIDTH, 1 + i % 2) along dimension 1; its
  * values are those of x, or 1, times 1 + i. */
@@ -79,7 +79,7 @@ static void check_whole(const concat_case *of, const tdm_tensor *whole) {
   assert_int_equal(shape.dims[of->dimension], at);
 }
 
-/* ---- Runs ---------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static const float x_values[WIDTH] = {0.5f, 1.5f, 2.5f};
 

@@ -11,7 +11,7 @@
 
 enum { WIDTH = 8, HIDDEN = 12 };
 
-/* ---- Chunks ---- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 static void expect_chunks(int64_t rows, size_t devices, const double *weights, size_t count,
                           const int64_t *wanted) {
@@ -65,7 +65,7 @@ static void chunks_of_very_many_rows_add_up(void **unused) {
     }
 }
 
-/* ---- A model: x -> before -> [block: linear, tanh, linear] -> after ---- */
+/* ---- A model: x -> before -> [block: linear, tanh, linear] -> after -------------------------- */
 
 static tdm_value build_block(tdm_graph *graph, tdm_value x) {
   tdm_scope_push(graph, "block");
@@ -166,7 +166,7 @@ static void assert_near_state(const tdm_tensor_list *a, const tdm_tensor_list *b
   }
 }
 
-/* ---- Forward ---- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 static const char *const lists[] = {"sim:0,sim:1", "cpu:0,sim:0,cpu:1",
                                     "sim:0,sim:1,sim:2,sim:3,cpu:0,cpu:1,cpu:2,cpu:3"};
@@ -216,7 +216,7 @@ static void one_device_is_a_pass_through(void **unused) {
   tdm_session_release(wrapped);
 }
 
-/* ---- Training ---- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 /* Trains both, with batches of two sizes in turn; the states are released by the caller. */
 static void train_both(tdm_session *a, tdm_session *b, bool bitwise, tdm_tensor_list **out_a,
@@ -289,7 +289,7 @@ static void traffic_is_exact(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Observing ---- */
+/* ---- Observing ------------------------------------------------------------------------------- */
 
 typedef struct seen_places {
   char text[512];
@@ -299,8 +299,8 @@ typedef struct seen_places {
 static void see(void *user, const tdm_observation *observation) {
   seen_places *seen = user;
   const size_t used = strlen(seen->text);
-  snprintf(seen->text + used, sizeof seen->text - used, "%s %d: %d; ", observation->name,
-           observation->replica, (int)tdm_tensor_shape(observation->tensor).dims[0]);
+  (void)snprintf(seen->text + used, sizeof seen->text - used, "%s %d: %d; ", observation->name,
+                 observation->replica, (int)tdm_tensor_shape(observation->tensor).dims[0]);
   seen->count++;
 }
 
@@ -330,7 +330,7 @@ static void places_show_what_replicas_had(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- From part to part ---- */
+/* ---- From part to part ----------------------------------------------------------------------- */
 
 /* Checks x (3, batch) through two consecutive parallel regions, each cut along dimension 1. The
  * second would find other rows in dimension 0. */

@@ -26,7 +26,7 @@ typedef struct empty_case {
   int micro_batches;
 } empty_case;
 
-/* ---- The model ----------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 static tdm_value look_up(tdm_graph *graph, const empty_case *of, const char *name, tdm_value ids) {
   if (!of->bags) {
@@ -165,7 +165,7 @@ static void micro_batches_are_trained_without_rows(void **unused) {
   }
 }
 
-/* ---- Batch normalization ------------------------------------------------------------------- */
+/* ---- Batch normalization --------------------------------------------------------------------- */
 
 typedef struct norm_case {
   const char *wrapped; /* or NULL */

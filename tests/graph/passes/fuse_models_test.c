@@ -146,7 +146,7 @@ static tdm_graph *make_model(const model_variant *variant, tdm_value *out_loss) 
   made[count++] = tdm_linear(graph, "b", x, WIDTH);
   while (count < NODES + 2) {
     char name[16];
-    snprintf(name, sizeof name, "n%u", count);
+    (void)snprintf(name, sizeof name, "n%u", count);
     if (variant->devices[1]) tdm_place(graph, variant->devices[draw(&random, 6) == 0]);
     made[count] = grow(graph, name, made, count, &random);
     count++;
@@ -156,7 +156,7 @@ static tdm_graph *make_model(const model_variant *variant, tdm_value *out_loss) 
   *out_loss = tdm_mse(graph, "loss", made[count - 1], x);
   for (uint32_t i = 0; i < OUTPUTS; i++) {
     char name[16];
-    snprintf(name, sizeof name, "y%u", i);
+    (void)snprintf(name, sizeof name, "y%u", i);
     tdm_output(graph, name, made[i == 0 ? count - 1 : 2 + draw(&random, NODES)]);
   }
   const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = variant->replicas);

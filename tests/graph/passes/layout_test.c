@@ -24,7 +24,7 @@ static int64_t blocked_index(int64_t row, int64_t column, int64_t columns) {
   return row / LANES * LANES * columns + column * LANES + row % LANES;
 }
 
-/* ---- Kernels ---- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 static tdm_status prepare_twice(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   answer->input_formats[0] = BLOCKED;
@@ -79,7 +79,7 @@ static const tdm_kernel reorder_kernel = {.struct_size = sizeof(tdm_kernel),
                                           .prepare = prepare_reorder,
                                           .execute = execute_reorder};
 
-/* ---- The operation ---- */
+/* ---- The operation --------------------------------------------------------------------------- */
 
 static tdm_status infer_twice(tdm_infer *infer) {
   infer->outputs[0].dtype = infer->inputs[0].dtype;
@@ -108,7 +108,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* ---- Helpers ---- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
 static tdm_context *context; /* context of the test group, with both kernels */
 
@@ -163,7 +163,7 @@ static int count_reorders(const tdm_session *session) {
   return count;
 }
 
-/* ---- Tests ---- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void a_chain_is_packed_and_unpacked_once(void **unused) {
   (void)unused;

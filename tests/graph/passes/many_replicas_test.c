@@ -26,7 +26,7 @@ static const char *list_of(char *text, const char *kind, int count, int differen
   return text;
 }
 
-/* ---- A model: x (batch, STEPS, WIDTH) or (STEPS, batch, WIDTH) -> in -> [part] -> out ---- */
+/* ---- A model: x (batch, STEPS, WIDTH) or (STEPS, batch, WIDTH) -> in -> [part] -> out -------- */
 
 typedef struct wide_model {
   const char *devices; /* NULL: not wrapped */
@@ -111,7 +111,7 @@ static void expect_same_bits(tdm_context *context, const char *devices, int coun
     tdm_tensor_release(y[i]);
 }
 
-/* ---- Tests ---- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void devices_may_stand_many_times(void **unused) {
   (void)unused;

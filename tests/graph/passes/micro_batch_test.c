@@ -8,7 +8,7 @@
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
-/* ---- Models of support.h ---- */
+/* ---- Models of support.h --------------------------------------------------------------------- */
 
 typedef tdm_graph *(*model)(tdm_context *context, const char *first, const char *second,
                             tdm_value *out_loss);
@@ -69,7 +69,7 @@ static tdm_session *chunk_session(size_t k, int chunks) {
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
-/* ---- Comparing ---- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static void assert_near_floats(const tdm_tensor *a, const tdm_tensor *b, double tolerance) {
   assert_int_equal(tdm_tensor_bytes(a), tdm_tensor_bytes(b));
@@ -118,7 +118,7 @@ static void train_on(tdm_session *session, int steps, const int64_t *rows, size_
   }
 }
 
-/* ---- The models ---- */
+/* ---- The models ------------------------------------------------------------------------------ */
 
 static void forward_rows_are_those_of_the_plain_model(void **unused) {
   (void)unused;
@@ -169,9 +169,8 @@ static void training_is_that_of_the_same_parts_in_sequence(void **unused) {
 
 static int count_operations(const tdm_graph *graph, const char *name) {
   int count = 0;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     count += node->operation && strcmp(node->operation->name, name) == 0;
-  }
   return count;
 }
 
@@ -209,7 +208,7 @@ static void training_is_near_the_plain_model(void **unused) {
   }
 }
 
-/* ---- Losses ---- */
+/* ---- Losses ---------------------------------------------------------------------------------- */
 
 enum { LENGTH = 3, CLASSES = 5, WIDTH = 4 };
 
@@ -368,9 +367,8 @@ static void micro_batches_go_through_wrapped_parts(void **unused) {
   assert_near_parameters(cut, plain, 1e-10);
   int replicas = 0;
   const tdm_graph *graph = &cut->newest->graph;
-  TDM_EACH_NODE(graph, node) {
+  TDM_EACH_NODE(graph, node)
     replicas += node->role == TDM_ROLE_FORWARD && node->part.replica && node->part.micro;
-  }
   assert_int_equal(replicas, 3 * 2);
   tdm_session_release(cut);
   tdm_session_release(plain);
@@ -423,16 +421,15 @@ static void what_reads_parameters_only_may_be_wrapped(void **unused) {
     assert_near_parameters(cut, plain, 1e-10);
     int bent = 0;
     const tdm_graph *graph = &cut->newest->graph;
-    TDM_EACH_NODE(graph, node) {
+    TDM_EACH_NODE(graph, node)
       bent += node->role == TDM_ROLE_FORWARD && strcmp(node->name, "part/bent") == 0;
-    }
     assert_int_equal(bent, ways[w].bent);
     tdm_session_release(cut);
     tdm_session_release(plain);
   }
 }
 
-/* ---- Turns ---- */
+/* ---- Turns ----------------------------------------------------------------------------------- */
 
 /* In which order a device works on parts, before the updates: "F1 F2 B1 ", forward and back. */
 static void list_turns(const tdm_session *session, const char *device, char *out, size_t capacity) {

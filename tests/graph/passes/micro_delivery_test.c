@@ -12,9 +12,9 @@ typedef struct seen_places {
 static void see(void *user, const tdm_observation *observation) {
   seen_places *seen = user;
   const size_t used = strlen(seen->text);
-  snprintf(seen->text + used, sizeof seen->text - used, "%s %d/%d: %d; ", observation->name,
-           observation->micro_batch, observation->replica,
-           (int)tdm_tensor_shape(observation->tensor).dims[0]);
+  (void)snprintf(seen->text + used, sizeof seen->text - used, "%s %d/%d: %d; ", observation->name,
+                 observation->micro_batch, observation->replica,
+                 (int)tdm_tensor_shape(observation->tensor).dims[0]);
 }
 
 static void places_show_every_micro_batch(void **unused) {

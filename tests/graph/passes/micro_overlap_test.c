@@ -9,7 +9,7 @@
 
 enum { SHORTEST_ROW_NS = 12000000, PARTS = 8, STAGES = 2, ATTEMPTS = 4 };
 
-/* ---- Two stages ---- */
+/* ---- Two stages ------------------------------------------------------------------------------ */
 
 static tdm_value build_stage(tdm_graph *graph, const char *scope, const char *device, tdm_value x) {
   tdm_scope_push(graph, scope);

@@ -5,7 +5,7 @@
 
 enum { CLASSES = 5, WIDTH = 4 };
 
-/* ---- What cannot be cut ---- */
+/* ---- What cannot be cut ---------------------------------------------------------------------- */
 
 static void assert_refused(tdm_graph *graph, tdm_value loss, const tdm_session_options *chosen,
                            const char *message) {

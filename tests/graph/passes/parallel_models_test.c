@@ -43,7 +43,7 @@ static tdm_tensor_list *state_after(tdm_graph *graph, tdm_value loss, const tdm_
   return state;
 }
 
-/* ---- A recurrent part: x (steps, batch, width) and h0 (batch, hidden) ---- */
+/* ---- A recurrent part: x (steps, batch, width) and h0 (batch, hidden) ------------------------ */
 
 static tdm_graph *recurrent_graph(const char *devices, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -108,7 +108,7 @@ static void a_recurrent_state_is_cut_along_dimension_1(void **unused) {
   }
 }
 
-/* ---- Nested and consecutive regions ---- */
+/* ---- Nested and consecutive regions ---------------------------------------------------------- */
 
 static tdm_value layer(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_tanh(graph, name, tdm_linear(graph, name, x, WIDTH));
@@ -177,7 +177,7 @@ static void a_whole_graph_may_be_wrapped(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- A replicated table with a sparse gradient ---- */
+/* ---- A replicated table with a sparse gradient ----------------------------------------------- */
 
 static tdm_tensor_list *train_table(const char *devices, bool sparse, int64_t rows) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -211,7 +211,7 @@ static void sparse_gradients_of_replicas_are_put_together(void **unused) {
   }
 }
 
-/* ---- Refused models ---- */
+/* ---- Refused models -------------------------------------------------------------------------- */
 
 /* Expects that creating a session from graph fails with a message that contains `what`. Takes the
  * graph. */
@@ -302,7 +302,7 @@ static void parts_in_parts_in_any_order_are_accepted(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* ---- Several scopes that are one part ---- */
+/* ---- Several scopes that are one part -------------------------------------------------------- */
 
 static tdm_tensor_list *train_scopes(const char *scopes, const char *devices, int64_t rows) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -351,7 +351,7 @@ static void parts_that_cross_are_refused(void **unused) {
   }
 }
 
-/* ---- Failures ---- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 /* An id outside the table, in the rows of one replica: the error names the replica, its device and
  * the id, and no parameter changes. */

@@ -87,7 +87,7 @@ static void assert_map_refused(const char *map, const char *word, const char *ot
   tdm_graph_release(graph);
 }
 
-/* ---- Strengths ----------------------------------------------------------------------------- */
+/* ---- Strengths ------------------------------------------------------------------------------- */
 
 static void scopes_place_what_is_made_inside(void **unused) {
   (void)unused;
@@ -200,7 +200,7 @@ static void the_rest_follows(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------ */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void entries_that_mean_nothing_are_errors(void **unused) {
   (void)unused;

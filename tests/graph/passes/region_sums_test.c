@@ -47,7 +47,7 @@ static void a_result_that_is_no_sum_over_rows_is_refused(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- Values that all replicas make and read: rows less their mean ---- */
+/* ---- Values that all replicas make and read: rows less their mean ---------------------------- */
 
 enum { CENTRED_ROWS = 11 };
 
@@ -144,7 +144,7 @@ static void micro_batches_refuse_to_read_it_in_a_part(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* ---- A loss in the part ---- */
+/* ---- A loss in the part ---------------------------------------------------------------------- */
 
 static tdm_tensor_list *train_loss(const char *devices, bool deterministic) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -179,7 +179,7 @@ static void a_loss_in_the_part_does_not_depend_on_places(void **unused) {
   tdm_tensor_list_release(wanted);
 }
 
-/* ---- Rows that are not contiguous ---- */
+/* ---- Rows that are not contiguous ------------------------------------------------------------ */
 
 static void expect_near(const tdm_tensor *a, const tdm_tensor *b) {
   const float *x = tdm_tensor_data(a), *y = tdm_tensor_data(b);

@@ -197,7 +197,7 @@ static void the_callers_copy_is_for_the_caller(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Inputs and fetches -------------------------------------------------------------------- */
+/* ---- Inputs and fetches ---------------------------------------------------------------------- */
 
 static void inputs_on_their_device_do_not_cross(void **state) {
   (void)state;
@@ -310,7 +310,7 @@ static void an_output_can_be_fetched_twice(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Views --------------------------------------------------------------------------------- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
 /* A view made where its source lies costs nothing; one made elsewhere moves the source once. */
 static void views_move_no_bytes_of_their_own(void **state) {

@@ -13,7 +13,7 @@ enum { WIDTH = 6, STEPS = 3 };
 static const char *const devices[] = {"cpu:0", "cpu:1", "cpu:2", "sim:0", "sim:1"};
 enum { DEVICES = sizeof devices / sizeof devices[0] };
 
-/* ---- Models -------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 /* The part "module" of x (batch, WIDTH) and ids (batch). */
 typedef tdm_value (*module_builder)(tdm_graph *graph, tdm_value x, tdm_value ids);
@@ -88,7 +88,7 @@ static tdm_session *session_of(module_builder build, const test_case *of,
   return session;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void fill(tdm_feed feeds[2], int64_t rows, int step) {
   float x[8 * WIDTH];
@@ -148,7 +148,7 @@ static tdm_optimizer clipped(void) {
   return optimizer;
 }
 
-/* ---- Homes --------------------------------------------------------------------------------- */
+/* ---- Homes ----------------------------------------------------------------------------------- */
 
 /* Binds at home, trains at place. */
 static void check_home(module_builder build, const char *home, const char *place,
@@ -180,7 +180,7 @@ static void a_store_bound_elsewhere_is_trained(void **unused) {
     }
 }
 
-/* ---- Wraps --------------------------------------------------------------------------------- */
+/* ---- Wraps ----------------------------------------------------------------------------------- */
 
 static void check_wrap(const char *wrapped, const double *weights) {
   const module_builder builders[] = {one_linear, without_bias, three_linear, looked_up};
@@ -228,7 +228,7 @@ static void wraps_of_one_row_in_micro_batches_are_trained(void **unused) {
     }
 }
 
-/* ---- Where copies come from ---------------------------------------------------------------- */
+/* ---- Where copies come from ------------------------------------------------------------------ */
 
 /* A large parameter is copied from copy to copy. A small one, and any with the matching option, is
  * copied from its home each time. */

@@ -20,7 +20,7 @@ static void list_devices(const char *kind, int count, char *list, size_t bytes) 
     used += (size_t)snprintf(list + used, bytes - used, "%s%s:%d", i ? "," : "", kind, i);
 }
 
-/* ---- Models: everything below "model" is wrapped ---- */
+/* ---- Models: everything below "model" is wrapped --------------------------------------------- */
 
 typedef struct measured_model {
   const char *name;
@@ -41,7 +41,7 @@ static void wrap_model(tdm_graph *graph, const char *devices, const tdm_scatter 
 
 static tdm_graph *build_mlp(const char *kind, const char *devices, tdm_value *out_loss) {
   char home[16];
-  snprintf(home, sizeof home, "%s:0", kind);
+  (void)snprintf(home, sizeof home, "%s:0", kind);
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, home);
   const tdm_dim batch = TDM_DIM("batch");
@@ -60,7 +60,7 @@ static tdm_graph *build_mlp(const char *kind, const char *devices, tdm_value *ou
 
 static tdm_graph *build_rnn(const char *kind, const char *devices, tdm_value *out_loss) {
   char home[16];
-  snprintf(home, sizeof home, "%s:0", kind);
+  (void)snprintf(home, sizeof home, "%s:0", kind);
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, home);
   const tdm_dim batch = TDM_DIM("batch");
@@ -81,7 +81,7 @@ static tdm_graph *build_rnn(const char *kind, const char *devices, tdm_value *ou
 /* The end of a language model: many classes, so the loss keeps many bytes per row. */
 static tdm_graph *build_classifier(const char *kind, const char *devices, tdm_value *out_loss) {
   char home[16];
-  snprintf(home, sizeof home, "%s:0", kind);
+  (void)snprintf(home, sizeof home, "%s:0", kind);
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, home);
   const tdm_dim batch = TDM_DIM("batch");
@@ -104,7 +104,7 @@ static const measured_model models[] = {
      HIDDEN *HIDDEN * sizeof(float)},
 };
 
-/* ---- Measuring ---- */
+/* ---- Measuring ------------------------------------------------------------------------------- */
 
 /* Plans model for a batch of rows. The caller releases the session. */
 static tdm_session *planned(const measured_model *model, const char *kind, const char *devices,
@@ -129,7 +129,7 @@ static tdm_session *planned(const measured_model *model, const char *kind, const
 
 static uint64_t activations_on(tdm_session *session, const char *kind, int index) {
   char device[16];
-  snprintf(device, sizeof device, "%s:%d", kind, index);
+  (void)snprintf(device, sizeof device, "%s:%d", kind, index);
   tdm_memory_use use;
   assert_ok(tdm_session_memory(session, device, &use));
   return use.activations_bytes;
@@ -172,7 +172,7 @@ static void no_device_holds_more_than_its_share(void **unused) {
       }
 }
 
-/* ---- A loss in the part ---- */
+/* ---- A loss in the part ---------------------------------------------------------------------- */
 
 /* The most and the least that any of `count` devices has. */
 static void classify(const char *kind, const char *devices, int count, int64_t rows,

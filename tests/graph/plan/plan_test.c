@@ -21,7 +21,7 @@ static void run_rows(tdm_session *session, int64_t rows) {
   test_batch_release(&batch);
 }
 
-/* ---- The cache ----------------------------------------------------------------------------- */
+/* ---- The cache ------------------------------------------------------------------------------- */
 
 static void equal_shapes_share_a_plan(void **unused) {
   (void)unused;
@@ -92,9 +92,9 @@ static void count_done(void *user, tdm_run_result *result) {
 
 /* With runs in flight: the loop's thread gives plans back under the session's lock. */
 static int plan_count(tdm_session *session) {
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   const int count = session->plan_count;
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return count;
 }
 
@@ -157,7 +157,7 @@ static void a_plan_that_fails_is_not_kept(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- What plans tell ----------------------------------------------------------------------- */
+/* ---- What plans tell ------------------------------------------------------------------------- */
 
 static tdm_session *trained_session(bool profile) {
   tdm_value loss;
@@ -431,9 +431,9 @@ static void strict_refuses_pageable_inputs(void **unused) {
 /* Without room in the staging pool runs continue with a warning. Strict ones fail. */
 static void a_full_staging_pool_is_told(void **unused) {
   (void)unused;
-  setenv("TANDEM_STAGING_BYTES", "1", 1);
+  (void)setenv("TANDEM_STAGING_BYTES", "1", 1);
   tdm_context *poor = graph_context();
-  unsetenv("TANDEM_STAGING_BYTES");
+  (void)unsetenv("TANDEM_STAGING_BYTES");
   test_batch batch;
   test_batch_make(&batch, poor, 4, 1);
   const tdm_session_options strict = OPTIONS(tdm_session_options, o.strict = true);

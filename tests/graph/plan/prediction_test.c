@@ -53,9 +53,8 @@ static void assert_predictions(tdm_context *context, tdm_session *session, const
     const double expected = tdm_link_predict_ns(&link, number_of(command, "bytes"));
     assert_true(expected > 0);
     const double predicted = number_of(command, "predicted_ns");
-    if (!(predicted > 0.999 * expected && predicted < 1.001 * expected)) {
+    if (!(predicted > 0.999 * expected && predicted < 1.001 * expected))
       fail_msg("%g ns are predicted, not %g", predicted, expected);
-    }
     assert_string_equal(text_of(command, "prediction"), origin);
     transfers++;
   }

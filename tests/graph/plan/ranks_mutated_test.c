@@ -32,9 +32,9 @@ static void end_test(const char *format, ...) __attribute__((format(printf, 1, 2
 static void end_test(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  (void)vfprintf(stderr, format, arguments);
+  vfprintf(stderr, format, arguments);
   va_end(arguments);
-  (void)fputc('\n', stderr);
+  fputc('\n', stderr);
   abort();
 }
 

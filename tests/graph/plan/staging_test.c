@@ -12,7 +12,7 @@
 
 #define MACHINES "tests/devices/machines"
 
-/* ---- A system that misplaces ---- */
+/* ---- A system that misplaces ----------------------------------------------------------------- */
 
 int __real_tdm_topology_memory_node(const tdm_topology *topology, const void *memory, size_t bytes);
 int __wrap_tdm_topology_memory_node(const tdm_topology *topology, const void *memory, size_t bytes);
@@ -25,7 +25,7 @@ int __wrap_tdm_topology_memory_node(const tdm_topology *topology, const void *me
   return misplaces ? (node < 0 ? 0 : node) + 7 : node;
 }
 
-/* ---- Contexts that record log messages ---- */
+/* ---- Contexts that record log messages ------------------------------------------------------- */
 
 typedef struct told_warnings {
   int count;
@@ -36,7 +36,7 @@ static void keep_warning(void *user, tdm_log_level level, const char *text) {
   told_warnings *told = user;
   if (level != TDM_LOG_WARNING) return;
   told->count++;
-  snprintf(told->text, sizeof told->text, "%s", text);
+  (void)snprintf(told->text, sizeof told->text, "%s", text);
 }
 
 static tdm_context *logged_context(told_warnings *told, int cpu_devices) {
@@ -56,7 +56,7 @@ static tdm_session *make_session(tdm_context *context, bool strict) {
   return train_session(graph, loss, tdm_sgd(0.1), &options);
 }
 
-/* ---- Tests ---- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void misplaced_memory_is_pageable_and_told_once(void **state) {
   (void)state;
@@ -113,10 +113,10 @@ static void strict_sessions_refuse_misplaced_memory(void **state) {
  * nothing, which is logged. */
 static void train_on(const char *machine, double *expected) {
   char path[sizeof MACHINES + 300];
-  snprintf(path, sizeof path, MACHINES "/%s", machine);
-  setenv("HWLOC_XMLFILE", path, 1);
+  (void)snprintf(path, sizeof path, MACHINES "/%s", machine);
+  (void)setenv("HWLOC_XMLFILE", path, 1);
   for (int here = 0; here < 2; here++) {
-    setenv("HWLOC_THISSYSTEM", here ? "1" : "0", 1);
+    (void)setenv("HWLOC_THISSYSTEM", here ? "1" : "0", 1);
     told_warnings told;
     tdm_context *context = logged_context(&told, TDM_FROM_ENVIRONMENT);
     tdm_session *session = make_session(context, false);
@@ -146,8 +146,8 @@ static void a_model_trains_on_every_machine(void **state) {
   }
   closedir(folder);
   assert_true(machines >= 7);
-  unsetenv("HWLOC_XMLFILE");
-  unsetenv("HWLOC_THISSYSTEM");
+  (void)unsetenv("HWLOC_XMLFILE");
+  (void)unsetenv("HWLOC_THISSYSTEM");
 }
 
 int main(void) {

@@ -31,7 +31,7 @@ static float product_on(tdm_context *context, const char *device, bool determini
   tdm_fetch fetch = {.name = "y"};
   assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
   float y = 0;
-  assert_ok(tdm_tensor_read(fetch.tensor, &y, sizeof(y)));
+  assert_ok(tdm_tensor_read(fetch.tensor, &y, sizeof y));
   tdm_tensor_release(fetch.tensor);
   tdm_tensor_release(fed);
   tdm_session_release(session);

@@ -4,7 +4,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
 
-/* ---- Plans with views ---------------------------------------------------------------------- */
+/* ---- Plans with views ------------------------------------------------------------------------ */
 
 /* Views of an input, of a parameter and of computed values, and views of views; joined
  * concatenations, one in the other; all of it in training. */
@@ -51,7 +51,7 @@ static const tdm_plan *plan_of(tdm_session *session, bool training) {
   return session->newest;
 }
 
-/* ---- Mutations ----------------------------------------------------------------------------- */
+/* ---- Mutations ------------------------------------------------------------------------------- */
 
 /* Applies the last three passes to the present graph. */
 static tdm_status arrange(const tdm_plan *plan) {

@@ -16,7 +16,7 @@
   ", \"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}, \"network\": "                \
   "{\"latency_us\": 30, \"bytes_per_second\": 1e9}}"
 
-/* ---- A network of three layers below "net", and its loss ---- */
+/* ---- A network of three layers below "net", and its loss ------------------------------------- */
 
 tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within) {
   if (device) tdm_place(graph, device);
@@ -151,7 +151,7 @@ static tdm_value build_nested(tdm_graph *graph, tdm_session_options *options,
   return loss;
 }
 
-/* ---- Tables in shards ---- */
+/* ---- Tables in shards ------------------------------------------------------------------------ */
 
 tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
                             const char *devices) {
@@ -183,7 +183,7 @@ static tdm_value build_shards_of_tables(tdm_graph *graph, tdm_session_options *o
   return plan_build_shards(graph, optimizer, TDM_SHARD_TABLES, "cpu:1,sim:0,sim:1");
 }
 
-/* ---- On machines that are described ---- */
+/* ---- On machines that are described ---------------------------------------------------------- */
 
 static tdm_value build_on_four(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
@@ -247,7 +247,7 @@ static tdm_value build_block_on_paper(tdm_graph *graph, tdm_session_options *opt
   return plan_build_block(graph, options, optimizer);
 }
 
-/* ---- The list ---- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 const plan_model plan_parallel_models[] = {
     {.name = "sums_at_home",

@@ -2,7 +2,7 @@
 #include "tests/graph/plans/models.h"
 #include "tests/options.h"
 
-/* ---- Inputs ---- */
+/* ---- Inputs ---------------------------------------------------------------------------------- */
 
 static tdm_value input_ids(tdm_graph *graph) {
   return tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
@@ -23,7 +23,7 @@ static tdm_value layer(tdm_graph *graph, const char *name, tdm_value x, int64_t 
   return tdm_linear(graph, name, x, features);
 }
 
-/* ---- Models ---- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 static tdm_value build_stages(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
@@ -243,7 +243,7 @@ static tdm_value build_kept(tdm_graph *graph, tdm_session_options *options,
   return (tdm_value){0};
 }
 
-/* ---- The list ---- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 const plan_model plan_placed_models[] = {
     {.name = "stages",

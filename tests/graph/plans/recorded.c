@@ -9,7 +9,7 @@
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"
 
-/* ---- Making plans ---- */
+/* ---- Making plans ---------------------------------------------------------------------------- */
 
 static tdm_context *context_for(const plan_model *model, const tdm_allocator *allocator) {
   char path[] = "/tmp/plans_test_XXXXXX";
@@ -76,7 +76,7 @@ static tdm_status make_plan(const plan_model *model, tdm_context *context, tdm_s
   return made;
 }
 
-/* ---- Telling them ---- */
+/* ---- Telling them ---------------------------------------------------------------------------- */
 
 static void tell(const recorded_kind *kind, const plan_model *model, tdm_context *context,
                  FILE *out) {
@@ -161,7 +161,7 @@ void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *
   tell_forecast(session, &options, out);
 }
 
-/* ---- Short memory ---- */
+/* ---- Short memory ---------------------------------------------------------------------------- */
 
 void recorded_sweep_memory(const plan_model *model) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
@@ -184,7 +184,7 @@ void recorded_sweep_memory(const plan_model *model) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
-/* ---- Comparing them ---- */
+/* ---- Comparing them -------------------------------------------------------------------------- */
 
 static FILE *open_record(const recorded_kind *kind, const plan_model *model, const char *mode) {
   char path[128];

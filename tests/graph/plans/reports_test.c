@@ -56,7 +56,7 @@ static bool is_told_in_full(const plan_model *model) {
   return told_of[place_of(model)].in_full;
 }
 
-/* ---- What commands took ---- */
+/* ---- What commands took ---------------------------------------------------------------------- */
 
 /* Some durations are too short for a clock. */
 static uint64_t made_up_ns(size_t step) {
@@ -76,7 +76,7 @@ static void add_profile(tdm_plan *plan, uint64_t times, size_t skipped) {
   free(took);
 }
 
-/* ---- Runs that never were ---- */
+/* ---- Runs that never were -------------------------------------------------------------------- */
 
 enum { MOST_STEPS = 40, KEPT_RUNS = 3, ALL_RUNS = KEPT_RUNS + 1, GAP_NS = 250 };
 
@@ -197,7 +197,7 @@ static void tell_timeline(const plan_model *model, tdm_plan *plan, FILE *out) {
   free(self.free_ns);
 }
 
-/* ---- The plan ---- */
+/* ---- The plan -------------------------------------------------------------------------------- */
 
 static void tell_part(json_t *part, FILE *out) {
   const char *origin = json_string_value(json_object_get(part, "prediction"));
@@ -249,7 +249,7 @@ static void check_page(tdm_session *session) {
   free(page);
 }
 
-/* ---- Costs ---- */
+/* ---- Costs ----------------------------------------------------------------------------------- */
 
 static void tell_costs(const tdm_costs *costs, FILE *out) {
   char path[] = "/tmp/reports_test_XXXXXX";
@@ -276,7 +276,7 @@ static bool is_assumed(tdm_session *session) {
   return assumed;
 }
 
-/* ---- All of it ---- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static void tell(const plan_model *model, tdm_session *session, FILE *out) {
   tdm_plan *plan = session->newest;

@@ -149,7 +149,7 @@ static void sums_are_told_by_their_algorithm(void **unused) {
   tdm_session_release(at_home);
 }
 
-/* ---- The route ---- */
+/* ---- The route ------------------------------------------------------------------------------- */
 
 static json_t *explained(tdm_session *of) {
   char *text = printed(of, print_explain, NULL, TDM_PLAN_JSON);
@@ -328,7 +328,7 @@ static void long_paths_are_told_whole(void **unused) {
   tdm_session_release(of);
 }
 
-/* ---- In a job ---- */
+/* ---- In a job -------------------------------------------------------------------------------- */
 
 static uint64_t told(const json_t *object, const char *name) {
   return (uint64_t)json_integer_value(json_object_get(object, name));

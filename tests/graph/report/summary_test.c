@@ -201,7 +201,7 @@ static void of_many_devices_the_first_are_named(void **unused) {
   tdm_context_release(many);
 }
 
-/* ---- Times ---- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 /* Replaces the digits and points before " us" by one #. */
 static void mask_times(char *text) {

@@ -23,7 +23,7 @@ static void note(void *user, tdm_run_result *result) {
   witness *mine = user;
   mine->status = result->status;
   mine->run_id = result->run_id;
-  snprintf(mine->message, sizeof mine->message, "%s", result->message);
+  (void)snprintf(mine->message, sizeof mine->message, "%s", result->message);
   for (size_t i = 0; i < result->fetch_count; i++)
     tdm_tensor_release(result->fetches[i].tensor);
   atomic_fetch_add(&mine->calls, 1);
@@ -52,7 +52,7 @@ static uint64_t submit(tdm_session *session, const test_batch *batch, bool train
 
 static tdm_context *delayed_context(uint64_t seed) {
   char sim[96];
-  snprintf(sim, sizeof sim, "latency_us=1,gigabytes_per_second=1,delay_seed=%d", (int)seed);
+  (void)snprintf(sim, sizeof sim, "latency_us=1,gigabytes_per_second=1,delay_seed=%d", (int)seed);
   const tdm_context_options options =
       OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1, o.sim = sim);
   tdm_context *context = tdm_context_create(&options);
@@ -269,10 +269,10 @@ static void a_late_run_takes_no_memory(void **unused) {
 /* Behaves like a planning thread. */
 static void *keep_session(void *user) {
   tdm_session *session = ((void **)user)[0];
-  pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->lock);
   atomic_store((_Atomic bool *)((void **)user)[1], true);
   usleep(60000);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->lock);
   return NULL;
 }
 

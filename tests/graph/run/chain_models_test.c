@@ -15,7 +15,7 @@
 static tdm_context *models_context(uint64_t seed) {
   if (strcmp(TEST_KIND, "sim") != 0) return graph_context();
   char sim[96];
-  snprintf(sim, sizeof sim, "latency_us=5,gigabytes_per_second=1,delay_seed=%d", (int)seed);
+  (void)snprintf(sim, sizeof sim, "latency_us=5,gigabytes_per_second=1,delay_seed=%d", (int)seed);
   const tdm_context_options options =
       OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 2, o.sim = sim);
   tdm_context *context = tdm_context_create(&options);

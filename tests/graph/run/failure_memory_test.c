@@ -29,7 +29,7 @@ static tdm_context *make_context(const tdm_allocator *allocator) {
   return tdm_context_create(&options);
 }
 
-/* ---- The scenario -------------------------------------------------------------------------- */
+/* ---- The scenario ---------------------------------------------------------------------------- */
 
 typedef struct scenario {
   tdm_session *session;
@@ -116,7 +116,7 @@ static tdm_status play_models(tdm_context *context) {
   return status;
 }
 
-/* ---- Sparse gradients ---------------------------------------------------------------------- */
+/* ---- Sparse gradients ------------------------------------------------------------------------ */
 
 /* Each has a log for its update and one for each that a copy may lack: more than there is room for
  * at first. */
@@ -162,7 +162,7 @@ static tdm_status play_rows(tdm_context *context) {
   return status;
 }
 
-/* ---- A large graph ------------------------------------------------------------------------- */
+/* ---- A large graph --------------------------------------------------------------------------- */
 
 enum { LARGE_NODES = 2500, RING_LAYERS = 220 };
 
@@ -231,7 +231,7 @@ static tdm_status play_and_end(memory_sweep *sweep) {
   return status;
 }
 
-/* ---- Sweeping ------------------------------------------------------------------------------ */
+/* ---- Sweeping -------------------------------------------------------------------------------- */
 
 /* With sanitizers for races every third allocation: leaks and writes are detected without them. */
 static uint64_t sweep_all(memory_sweep *sweep, bool from_on) {

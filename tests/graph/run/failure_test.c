@@ -178,7 +178,7 @@ static void every_step_towards_the_first_run(void **unused) {
   sweep_end(&sweep);
 }
 
-/* ---- What other sessions see --------------------------------------------------------------- */
+/* ---- What other sessions see ----------------------------------------------------------------- */
 
 /* A failure inside one session's update phase is reported by all sessions of the store. */
 static void a_broken_store_is_broken_for_all(void **unused) {

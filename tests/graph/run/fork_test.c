@@ -13,7 +13,7 @@
 
 enum { FORKS = 12, PATIENCE_SECONDS = 200, ROWS = 6 };
 
-/* ---- Inherited state ---- */
+/* ---- Inherited state ------------------------------------------------------------------------- */
 
 typedef struct family {
   tdm_context *context;
@@ -70,7 +70,7 @@ static void release_all(family *all) {
   tdm_context_release(all->context);
 }
 
-/* ---- In the child, without cmocka, which would continue with the parent's tests ---- */
+/* ---- In the child, without cmocka, which would continue with the parent's tests -------------- */
 
 static int failures;
 
@@ -192,7 +192,7 @@ static _Noreturn void be_a_child(family *all, double expected) {
   _exit(failures == 0 ? 0 : 1);
 }
 
-/* ---- In the parent ---- */
+/* ---- In the parent --------------------------------------------------------------------------- */
 
 static void wait_for_child(pid_t child) {
   int status = 0;
@@ -204,13 +204,13 @@ static void wait_for_child(pid_t child) {
 /* Holds the locks that a planning thread, or one that starts a run, may hold at the time of a
  * fork. */
 static void hold_locks(tdm_session *session) {
-  pthread_mutex_lock(&session->lock);
-  pthread_mutex_lock(&session->store->lock);
+  (void)pthread_mutex_lock(&session->lock);
+  (void)pthread_mutex_lock(&session->store->lock);
 }
 
 static void let_locks_go(tdm_session *session) {
-  pthread_mutex_unlock(&session->store->lock);
-  pthread_mutex_unlock(&session->lock);
+  (void)pthread_mutex_unlock(&session->store->lock);
+  (void)pthread_mutex_unlock(&session->lock);
 }
 
 static void children_are_told_why(void **state) {
@@ -227,7 +227,7 @@ static void children_are_told_why(void **state) {
     wait_for_child(child);
   }
   atomic_store(&all.stop, true);
-  pthread_join(all.trainer, NULL);
+  (void)pthread_join(all.trainer, NULL);
   (void)train_once(all.session, &all.batch); /* as if nothing had been */
   release_all(&all);
 }

@@ -266,7 +266,7 @@ static void any_thread_may_submit(void **unused) {
   for (int i = 0; i < 4; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, submit_many, arguments), 0);
   for (int i = 0; i < 4; i++)
-    pthread_join(threads[i], NULL);
+    (void)pthread_join(threads[i], NULL);
   run_tally_await(&tally, 200);
   assert_int_equal(tally.failed, 0);
   for (int i = 1; i < 200; i++)

@@ -7,7 +7,7 @@
 #include "tests/graph/support.h"
 #include "tests/options.h"
 
-/* ---- The climb ---- */
+/* ---- The climb ------------------------------------------------------------------------------- */
 
 /* Simulates runs that take these times with 1, 2, 4, 8 and 16 parts. */
 static size_t choose(const uint64_t *times_ns, int *out_runs) {
@@ -125,7 +125,7 @@ static void where_none_has_worked_all_are_tried_again(void **unused) {
   assert_int_equal(decide(&tuning, 1 + 2, &reported), 16);
 }
 
-/* ---- In a session ---- */
+/* ---- In a session ---------------------------------------------------------------------------- */
 
 static tdm_session *make_session(tdm_context *context, const char *second, int micro_batches) {
   tdm_value loss;

@@ -141,10 +141,10 @@ typedef struct holder {
 /* Behaves like a run that begins or ends. */
 static void *hold_for_a_moment(void *user) {
   holder *self = user;
-  pthread_mutex_lock(&self->store->lock);
+  (void)pthread_mutex_lock(&self->store->lock);
   atomic_store(&self->holds, true);
   usleep(500);
-  pthread_mutex_unlock(&self->store->lock);
+  (void)pthread_mutex_unlock(&self->store->lock);
   return NULL;
 }
 

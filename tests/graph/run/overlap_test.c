@@ -12,7 +12,7 @@ enum { SHORTEST_STAGE_MS = 50, RUNS = 16, ATTEMPTS = 5 };
 
 static _Atomic int stage_ms;
 
-/* ---- A stage: one operation that takes its time ---- */
+/* ---- A stage: one operation that takes its time ---------------------------------------------- */
 
 static tdm_status execute_stage(const tdm_kernel_call *call) {
   const int ms = atomic_load(&stage_ms);
@@ -71,7 +71,7 @@ static void run_all(tdm_session *session, tdm_context *context) {
   tdm_tensor_release(x);
 }
 
-/* ---- Counting ---- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 /* Returns the mean time of the stages of that name. */
 static double stage_ns(const tdm_timeline *timeline, const char *name) {

@@ -17,7 +17,7 @@ enum { DEVICES = sizeof devices / sizeof devices[0] };
 static const double least_planned = 0.999; /* share of the rate that the longest stage permits */
 static const double least_measured = 0.9;
 
-/* ---- Two stages ---- */
+/* ---- Two stages ------------------------------------------------------------------------------ */
 
 static tdm_context *context;
 
@@ -61,7 +61,7 @@ static double rows_of(const tdm_plan *plan, size_t step) {
   return (double)tdm_ir_value_at(&plan->graph, node->first_output)->spec->shape.dims[0];
 }
 
-/* ---- In virtual time ---- */
+/* ---- In virtual time ------------------------------------------------------------------------- */
 
 typedef struct simulation {
   tdm_virtual_schedule schedule;
@@ -129,7 +129,7 @@ static double planned(const stage_trial *trial, const tdm_plan *plan) {
   return busy * least_share(trial) / took;
 }
 
-/* ---- As measured ---- */
+/* ---- As measured ----------------------------------------------------------------------------- */
 
 /* The time that the naps of a stage took in all runs. */
 static double slept_ns(const tdm_timeline *timeline, const char *name) {
@@ -190,7 +190,7 @@ static double measured(const stage_trial *trial, tdm_tensor *x) {
   return reached;
 }
 
-/* ---- Trials ---- */
+/* ---- Trials ---------------------------------------------------------------------------------- */
 
 static tdm_tensor *make_batch(void) {
   const float data[BATCH * 2] = {1, 2, 3, 4, 5, 6, 7, 8};

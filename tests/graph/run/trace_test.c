@@ -18,7 +18,7 @@ static void collect(tdm_session *session, tdm_timeline *timeline) {
   assert_ok(tdm_trace_collect(session->trace, timeline));
 }
 
-/* ---- What every timeline keeps ---- */
+/* ---- What every timeline keeps --------------------------------------------------------------- */
 
 static void check_rows(const tdm_timeline *timeline) {
   for (uint32_t i = 0; i < timeline->event_count; i++) {
@@ -255,7 +255,7 @@ static void plans_of_kept_runs_stay(void **unused) {
   tdm_context_release(context);
 }
 
-/* ---- Written timelines ---- */
+/* ---- Written timelines ----------------------------------------------------------------------- */
 
 static tdm_status print_trace(tdm_session *session, const char *what, tdm_plan_format format,
                               FILE *out) {

@@ -111,7 +111,7 @@ static void another_seed_is_another_model(void **unused) {
   tdm_context_release(context);
 }
 
-/* ---- Batches of other sizes ---------------------------------------------------------------- */
+/* ---- Batches of other sizes ------------------------------------------------------------------ */
 
 /* A ragged batch is another plan over the same parameters: the same as on one device. */
 static void ragged_batches_train_alike(void **unused) {
@@ -167,7 +167,7 @@ static void an_empty_batch_changes_nothing(void **unused) {
   tdm_context_release(context);
 }
 
-/* ---- Settings ------------------------------------------------------------------------------ */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static void learning_rate_changes_from_the_next_run_on(void **unused) {
   (void)unused;

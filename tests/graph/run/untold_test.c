@@ -91,7 +91,7 @@ static void who_fails_without_a_word_is_named(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- Some elements of a fused node ---- */
+/* ---- Some elements of a fused node ----------------------------------------------------------- */
 
 static tdm_status infer_like_first(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[0];

@@ -49,7 +49,7 @@ static void every_allocation_may_fail(void **state) {
       if (status != TDM_OK) assert_int_equal(status, TDM_OUT_OF_MEMORY);
       tdm_faulty_allocator_arm(faulty, 0, false);
       const struct description after = describe(&schedule);
-      assert_memory_equal(&before, &after, sizeof(before));
+      assert_memory_equal(&before, &after, sizeof before);
       assert_int_equal(schedule_plan(&schedule), TDM_OK);
       tdm_schedule_deinit(&schedule);
       assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
@@ -105,9 +105,8 @@ static void every_allocation_for_much_storage_may_fail(void **state) {
   schedule.depth = 2;
   schedule.two_phase = true;
   struct builder builder = {&schedule, TDM_OK};
-  for (int i = 0; i < STORAGES; i++) {
+  for (int i = 0; i < STORAGES; i++)
     (void)builder_storage(&builder, TDM_STORAGE_PERSISTENT, 0, 64);
-  }
   (void)builder_step(&builder, 1, TDM_PHASE_MAIN);
   builder_reads(&builder, 0);
   (void)builder_step(&builder, 0, TDM_PHASE_UPDATE);

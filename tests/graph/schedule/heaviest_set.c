@@ -31,9 +31,8 @@ static bool *order_steps(const tdm_schedule *schedule) {
       }
       if (!direct) continue;
       row[a] = true;
-      for (size_t c = 0; c < a; c++) {
+      for (size_t c = 0; c < a; c++)
         row[c] = row[c] || before[a * count + c];
-      }
     }
   }
   return before;
@@ -48,14 +47,12 @@ static uint32_t placed(const tdm_schedule *schedule, uint32_t storage) {
 /* Returns the step that touches each storage first; step_count where none does. */
 static size_t *first_steps(const tdm_schedule *schedule) {
   size_t *first = zeroed(schedule->storage_count, sizeof(size_t));
-  for (size_t i = 0; i < schedule->storage_count; i++) {
+  for (size_t i = 0; i < schedule->storage_count; i++)
     first[i] = schedule->step_count;
-  }
   for (size_t s = schedule->step_count; s-- > 0;) {
     const tdm_step *step = &schedule->steps[s];
-    for (uint32_t i = 0; i < step->access_count; i++) {
+    for (uint32_t i = 0; i < step->access_count; i++)
       first[placed(schedule, schedule->accesses[step->first_access + i].storage)] = s;
-    }
   }
   return first;
 }
@@ -77,9 +74,8 @@ static void mark_late_all(const tdm_schedule *schedule, const bool *order, uint3
   for (size_t s = 0; s < schedule->step_count; s++) {
     const tdm_step *step = &schedule->steps[s];
     bool touches = false;
-    for (uint32_t i = 0; i < step->access_count; i++) {
+    for (uint32_t i = 0; i < step->access_count; i++)
       touches |= placed(schedule, schedule->accesses[step->first_access + i].storage) == whole;
-    }
     if (touches) mark_late(schedule, order, s, late);
   }
 }
@@ -105,9 +101,8 @@ struct sharing sharing_of(const tdm_schedule *schedule, uint32_t arena) {
       mark_late_all(schedule, order, storages[b], late);
     else
       mark_late(schedule, order, first[storages[b]], late);
-    for (uint32_t a = 0; a < sharing.count; a++) {
+    for (uint32_t a = 0; a < sharing.count; a++)
       sharing.before[(size_t)a * sharing.count + b] = !late[storages[a]];
-    }
   }
   free(first);
   free(order);
@@ -197,9 +192,8 @@ uint64_t heaviest_set_by_flow(const struct sharing *sharing) {
     flow.gives[i] = flow.takes[i] = sharing->bytes[i];
     heaviest += sharing->bytes[i];
   }
-  for (uint32_t taker; (taker = find_taker(&flow)) < 2 * count;) {
+  for (uint32_t taker; (taker = find_taker(&flow)) < 2 * count;)
     heaviest -= send(&flow, taker);
-  }
   free(flow.gives);
   free(flow.takes);
   free(flow.sent);

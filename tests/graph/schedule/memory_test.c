@@ -48,14 +48,12 @@ static void a_chain_takes_turns(void **state) {
   struct fixture f;
   begin(&f, 1);
   uint32_t value = UINT32_MAX;
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 20; i++)
     value = produce(&f, 0, value, 1000);
-  }
   plan(&f);
   assert_int_equal(f.schedule.arena_bytes[0], 2 * 1024);
-  for (size_t i = 0; i < f.schedule.storage_count; i++) {
+  for (size_t i = 0; i < f.schedule.storage_count; i++)
     assert_int_equal(offset_of(&f, (uint32_t)i), i % 2 * 1024);
-  }
   tdm_schedule_deinit(&f.schedule);
 }
 
@@ -225,9 +223,8 @@ static double worst_ratio(const tdm_schedule *schedule, bool search_too) {
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
     struct sharing sharing = sharing_of(schedule, a);
     const uint64_t heaviest = heaviest_set_by_flow(&sharing);
-    if (search_too && sharing.count <= 40) {
+    if (search_too && sharing.count <= 40)
       assert_int_equal(heaviest, heaviest_set_by_search(&sharing));
-    }
     assert_true(schedule->arena_bytes[a] >= heaviest);
     const double ratio = heaviest == 0 ? 1 : (double)schedule->arena_bytes[a] / (double)heaviest;
     if (worst < ratio) worst = ratio;
@@ -249,9 +246,8 @@ static void models_need_little_more_than_they_must(void **state) {
     assert_int_equal(model_schedule(&f.schedule, model), TDM_OK);
     plan(&f);
     const double ratio = worst_ratio(&f.schedule, false);
-    if (ratio > 1.05) {
+    if (ratio > 1.05)
       fail_msg("%u layers on %u queues (%u): %.3f", model.layers, model.queues, i, ratio);
-    }
     if (worst < ratio) worst = ratio;
     tdm_schedule_deinit(&f.schedule);
   }

@@ -53,9 +53,8 @@ static void forward(struct chain *chain) {
   for (uint32_t l = 0; l < chain->model.layers; l++) {
     const uint32_t device = device_of(chain, l);
     chain->weights[l] = builder_storage(builder, TDM_STORAGE_PERSISTENT, 0, 4096);
-    if (l > 0) {
+    if (l > 0)
       chain->activations[l] = cross(chain, chain->activations[l], device_of(chain, l - 1), device);
-    }
     chain->activations[l + 1] =
         produce(chain, compute_queue(chain, device), device, value_bytes(chain));
     builder_reads(builder, chain->activations[l]);

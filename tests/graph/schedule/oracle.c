@@ -56,9 +56,8 @@ static bool writes_are_legal(const tdm_schedule *schedule, size_t step) {
   for (uint32_t i = 0; i < self->access_count; i++) {
     const tdm_access *access = &schedule->accesses[self->first_access + i];
     const bool persistent = schedule->storages[access->storage].kind == TDM_STORAGE_PERSISTENT;
-    if (access->writes && persistent && self->phase == TDM_PHASE_MAIN && !self->refresh) {
+    if (access->writes && persistent && self->phase == TDM_PHASE_MAIN && !self->refresh)
       return false;
-    }
   }
   return true;
 }
@@ -121,9 +120,8 @@ static bool happens_before(const struct oracle *oracle, size_t a, size_t b) {
 /* a happens before b, and so does all that happens before a, whose row is complete. */
 static void order(const struct oracle *oracle, size_t a, size_t b) {
   uint64_t *row = row_of(oracle, b);
-  for (size_t w = 0; w < oracle->words; w++) {
+  for (size_t w = 0; w < oracle->words; w++)
     row[w] |= row_of(oracle, a)[w];
-  }
   row[a / 64] |= (uint64_t)1 << (a % 64);
 }
 
@@ -229,13 +227,11 @@ static bool reads_its_own(const struct oracle *oracle, size_t reader) {
 static oracle_answer judge_touches(const struct oracle *oracle) {
   for (size_t b = 0; b < oracle->touch_count; b++) {
     for (size_t a = 0; a < b; a++) {
-      if (!pair_is_ordered(oracle, &oracle->touches[a], &oracle->touches[b])) {
+      if (!pair_is_ordered(oracle, &oracle->touches[a], &oracle->touches[b]))
         return (oracle_answer){false, "an unordered pair"};
-      }
     }
-    if (!oracle->touches[b].access->writes && !reads_its_own(oracle, b)) {
+    if (!oracle->touches[b].access->writes && !reads_its_own(oracle, b))
       return (oracle_answer){false, "a read of what is not there"};
-    }
   }
   return (oracle_answer){true, NULL};
 }
@@ -256,9 +252,8 @@ oracle_answer oracle_judge(const tdm_schedule *schedule) {
   oracle.touches = zeroed(oracle.runs * schedule->access_count, sizeof(struct touch));
   list_touches(&oracle);
   for (size_t run = 0; run < oracle.runs; run++) {
-    for (size_t s = 0; s < schedule->step_count; s++) {
+    for (size_t s = 0; s < schedule->step_count; s++)
       order_event(&oracle, run, s);
-    }
   }
   const oracle_answer answer = judge_touches(&oracle);
   free(oracle.before);

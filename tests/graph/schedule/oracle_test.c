@@ -71,13 +71,11 @@ static void overlap_offsets(tdm_schedule *schedule, struct numbers *numbers) {
   if (plan->arena != other->arena) return;
   plan->offset = other->offset / 64 * 64;
   if (numbers_chance(numbers, 30) && plan->offset >= 64) plan->offset -= 64;
-  for (uint32_t p = 1; p <= plan->part_count && numbers_chance(numbers, 90); p++) {
+  for (uint32_t p = 1; p <= plan->part_count && numbers_chance(numbers, 90); p++)
     plan[p].offset = plan->offset + plan[p].within;
-  }
   uint64_t *arena_bytes = &schedule->arena_bytes[plan->arena];
-  if (*arena_bytes < plan->offset + plan->bytes && numbers_chance(numbers, 90)) {
+  if (*arena_bytes < plan->offset + plan->bytes && numbers_chance(numbers, 90))
     *arena_bytes = plan->offset + plan->bytes;
-  }
 }
 
 static void mutate_access(tdm_schedule *schedule, struct numbers *numbers, enum mutation mutation) {
@@ -136,9 +134,8 @@ static void verify_agrees_with_the_oracle(void **state) {
     assert_int_equal(random_schedule(&schedule, seed, (struct random_limits){22, 4, 2, 3}), TDM_OK);
     assert_int_equal(tdm_pass_schedule(&schedule), TDM_OK);
     assert_int_equal(tdm_pass_memory(&schedule), TDM_OK);
-    for (uint32_t times = 1 + numbers_below(&numbers, 2); times > 0; times--) {
+    for (uint32_t times = 1 + numbers_below(&numbers, 2); times > 0; times--)
       mutate(&schedule, &numbers, mutation);
-    }
     const oracle_answer answer = oracle_judge(&schedule);
     const tdm_status status = tdm_pass_verify(&schedule);
     if (answer.valid != (status == TDM_OK)) {

@@ -24,9 +24,8 @@ bool numbers_chance(struct numbers *numbers, uint32_t percent) {
 uint32_t builder_storage(struct builder *builder, tdm_place_kind kind, uint32_t arena,
                          uint64_t bytes) {
   tdm_schedule *schedule = builder->schedule;
-  if (builder->status == TDM_OK) {
+  if (builder->status == TDM_OK)
     builder->status = RESERVE(builder, storages, storage_count, storage_capacity);
-  }
   if (builder->status != TDM_OK) return 0;
   schedule->storages[schedule->storage_count] =
       (tdm_storage_plan){.kind = (uint8_t)kind, .arena = arena, .bytes = bytes};
@@ -36,9 +35,8 @@ uint32_t builder_storage(struct builder *builder, tdm_place_kind kind, uint32_t 
 uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t arena,
                        const uint64_t *part_bytes, uint32_t count) {
   uint64_t bytes = 0;
-  for (uint32_t p = 0; p < count; p++) {
+  for (uint32_t p = 0; p < count; p++)
     bytes += part_bytes[p];
-  }
   const uint32_t whole = builder_storage(builder, kind, arena, bytes);
   bytes = 0;
   for (uint32_t p = 0; p < count; p++) {
@@ -55,9 +53,8 @@ uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t ar
 
 uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase) {
   tdm_schedule *schedule = builder->schedule;
-  if (builder->status == TDM_OK) {
+  if (builder->status == TDM_OK)
     builder->status = RESERVE(builder, steps, step_count, step_capacity);
-  }
   if (builder->status != TDM_OK) return 0;
   schedule->steps[schedule->step_count] =
       (tdm_step){.queue = queue,
@@ -69,9 +66,8 @@ uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase) 
 
 static void builder_access(struct builder *builder, uint32_t storage, bool writes) {
   tdm_schedule *schedule = builder->schedule;
-  if (builder->status == TDM_OK) {
+  if (builder->status == TDM_OK)
     builder->status = RESERVE(builder, accesses, access_count, access_capacity);
-  }
   if (builder->status != TDM_OK) return;
   schedule->accesses[schedule->access_count++] =
       (tdm_access){storage, writes, 0, schedule->storages[storage].bytes};
@@ -88,9 +84,8 @@ void builder_writes(struct builder *builder, uint32_t storage) {
 
 void builder_wait(struct builder *builder, uint32_t step, bool previous) {
   tdm_schedule *schedule = builder->schedule;
-  if (builder->status == TDM_OK) {
+  if (builder->status == TDM_OK)
     builder->status = RESERVE(builder, waits, wait_count, wait_capacity);
-  }
   if (builder->status != TDM_OK) return;
   schedule->waits[schedule->wait_count++] = (tdm_step_wait){step, previous};
   schedule->steps[schedule->step_count - 1].wait_count++;
@@ -138,12 +133,10 @@ static bool has_values(const struct drawing *drawing) {
 static void draw_reads(struct drawing *drawing) {
   struct builder *builder = &drawing->builder;
   struct numbers *numbers = &drawing->numbers;
-  for (uint32_t reads = numbers_below(numbers, 4); reads > 0; reads--) {
+  for (uint32_t reads = numbers_below(numbers, 4); reads > 0; reads--)
     if (has_values(drawing)) builder_reads(builder, draw_value(drawing));
-  }
-  if (drawing->state_count > 0 && numbers_chance(numbers, 30)) {
+  if (drawing->state_count > 0 && numbers_chance(numbers, 30))
     builder_reads(builder, drawing->states[numbers_below(numbers, drawing->state_count)]);
-  }
   if (numbers_chance(numbers, 10)) builder_reads(builder, drawing->externals[0]);
 }
 
@@ -160,9 +153,8 @@ static void draw_parts(struct drawing *drawing, uint32_t count) {
   struct builder *builder = &drawing->builder;
   struct numbers *numbers = &drawing->numbers;
   uint64_t bytes[PARTS_MAX];
-  for (uint32_t p = 0; p < count; p++) {
+  for (uint32_t p = 0; p < count; p++)
     bytes[p] = draw_bytes(drawing);
-  }
   const tdm_place_kind kind =
       numbers_chance(numbers, 15) ? TDM_STORAGE_EXTERNAL : TDM_STORAGE_ARENA;
   const uint32_t arena = numbers_below(numbers, builder->schedule->arena_count);
@@ -226,13 +218,11 @@ static void draw_storages(struct drawing *drawing) {
   struct builder *builder = &drawing->builder;
   struct numbers *numbers = &drawing->numbers;
   drawing->state_count = numbers_below(numbers, STATES_MAX + 1);
-  for (uint32_t i = 0; i < drawing->state_count; i++) {
+  for (uint32_t i = 0; i < drawing->state_count; i++)
     drawing->states[i] = builder_storage(builder, TDM_STORAGE_PERSISTENT, 0, draw_bytes(drawing));
-  }
   drawing->external_count = 2 + numbers_below(numbers, EXTERNALS_MAX - 1);
-  for (uint32_t i = 0; i < drawing->external_count; i++) {
+  for (uint32_t i = 0; i < drawing->external_count; i++)
     drawing->externals[i] = builder_storage(builder, TDM_STORAGE_EXTERNAL, 0, draw_bytes(drawing));
-  }
   drawing->first_value = drawing->end_value = (uint32_t)builder->schedule->storage_count;
 }
 
@@ -248,9 +238,8 @@ tdm_status random_schedule(tdm_schedule *schedule, uint64_t seed, struct random_
   draw_storages(&drawing);
   const uint32_t steps = 1 + numbers_below(numbers, limits.steps);
   uint32_t updates = 0;
-  if (drawing.state_count > 0 && numbers_chance(numbers, 70)) {
+  if (drawing.state_count > 0 && numbers_chance(numbers, 70))
     updates = numbers_below(numbers, steps / 3 + 1);
-  }
   schedule->two_phase = schedule->queue_count > 1 && updates > 0;
   while (schedule->step_count < steps - updates && drawing.builder.status == TDM_OK) {
     const size_t left = steps - updates - schedule->step_count;
@@ -261,8 +250,7 @@ tdm_status random_schedule(tdm_schedule *schedule, uint64_t seed, struct random_
       draw_main_step(&drawing);
     drawing.end_value = (uint32_t)schedule->storage_count;
   }
-  for (uint32_t s = 0; s < updates; s++) {
+  for (uint32_t s = 0; s < updates; s++)
     draw_update_step(&drawing);
-  }
   return drawing.builder.status;
 }

@@ -39,7 +39,7 @@ static void assert_waits(const struct fixture *fixture, uint32_t step, const cha
   const tdm_step *self = &fixture->schedule.steps[step];
   for (uint32_t i = 0; i < self->wait_count; i++) {
     const tdm_step_wait *wait = &fixture->schedule.waits[self->first_wait + i];
-    length += (size_t)snprintf(found + length, sizeof(found) - length, "%s%s%u", i == 0 ? "" : " ",
+    length += (size_t)snprintf(found + length, sizeof found - length, "%s%s%u", i == 0 ? "" : " ",
                                wait->previous ? "p" : "", wait->step);
   }
   assert_string_equal(found, text);

@@ -29,9 +29,8 @@ static void begin(struct fixture *fixture) {
   schedule->depth = 2;
   schedule->two_phase = true;
   struct builder builder = {schedule, TDM_OK};
-  for (int i = 0; i < W; i++) {
+  for (int i = 0; i < W; i++)
     (void)builder_storage(&builder, TDM_STORAGE_ARENA, 0, 128);
-  }
   (void)builder_storage(&builder, TDM_STORAGE_PERSISTENT, 0, 128);
   (void)builder_storage(&builder, TDM_STORAGE_EXTERNAL, 0, 128);
   (void)builder_step(&builder, 1, TDM_PHASE_MAIN);
@@ -56,9 +55,8 @@ static void begin(struct fixture *fixture) {
 
 static void assert_refused(struct fixture *fixture, const char *reason) {
   assert_int_equal(tdm_pass_verify(&fixture->schedule), TDM_INTERNAL);
-  if (!strstr(tdm_last_message(), reason)) {
+  if (!strstr(tdm_last_message(), reason))
     fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);
-  }
   tdm_schedule_deinit(&fixture->schedule);
 }
 
@@ -174,9 +172,8 @@ static void many_storages_side_by_side_are_accepted(void **state) {
   tdm_schedule_init(schedule, &fixture.allocator);
   schedule->queue_count = schedule->arena_count = 1;
   struct builder builder = {schedule, TDM_OK};
-  for (uint32_t i = 0; i < STORAGES; i++) {
+  for (uint32_t i = 0; i < STORAGES; i++)
     (void)builder_storage(&builder, TDM_STORAGE_ARENA, 0, 64);
-  }
   for (int reads = 0; reads < 2; reads++) {
     (void)builder_step(&builder, 0, TDM_PHASE_MAIN);
     for (uint32_t i = 0; i < STORAGES; i++) {
@@ -264,9 +261,8 @@ static void one_queue_needs_one_slot(void **state) {
   tdm_schedule schedule;
   tdm_schedule_init(&schedule, &allocator);
   assert_int_equal(model_schedule(&schedule, (struct model){6, 1, true, 4, 1}), TDM_OK);
-  for (schedule.slots = 0; schedule.slots <= 4; schedule.slots++) {
+  for (schedule.slots = 0; schedule.slots <= 4; schedule.slots++)
     assert_int_equal(schedule_plan(&schedule), TDM_OK);
-  }
   tdm_schedule_deinit(&schedule);
 }
 

@@ -38,10 +38,10 @@ static void give_slot_back(tdm_admission *admission) {
 
 static void end(tdm_admission *admission) {
   tdm_store *store = queue_of(admission)->store;
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   tdm_store_end_locked(store, admission);
   tdm_admission *admitted = tdm_store_admit_locked(store);
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   tdm_store_start(admitted);
 }
 

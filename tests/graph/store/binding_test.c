@@ -46,7 +46,7 @@ static uint64_t hash_pointer(const void *pointer, uint64_t hash) {
 
 /* All that the store has: names, memory, versions, copies, logs, and the bytes of values. */
 static uint64_t hash_store(tdm_store *store) {
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   uint64_t hash = tdm_hash_mix(store->names.table.count, store->tables.table.count);
   hash = tdm_hash_mix(hash_pointer(store->growing, hash), store->steps);
   hash = tdm_hash_mix(hash_pointer(store->last, hash), atomic_load(&store->version));
@@ -63,7 +63,7 @@ static uint64_t hash_store(tdm_store *store) {
     const void *bytes = memory->device->ops->host_pointer(memory->device, memory->address);
     if (bytes) hash = tdm_hash_bytes(bytes, memory->bytes, hash);
   }
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return hash;
 }
 

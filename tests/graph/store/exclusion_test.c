@@ -102,7 +102,7 @@ static int tables_made;
 /* New parameters. */
 static void create_session(scene *self) {
   char name[32];
-  snprintf(name, sizeof name, "table%d", tables_made++);
+  (void)snprintf(name, sizeof name, "table%d", tables_made++);
   tdm_session_release(tables_session(self, name, false));
 }
 
@@ -151,18 +151,18 @@ static void scene_open(scene *self, tdm_context *context) {
   (void)train_once(self->session, &self->batch);
   assert_ok(tdm_session_save(self->session, &self->state));
   assert_ok(tdm_session_state_dict(self->session, NULL, &self->dict));
-  snprintf(self->checkpoint, sizeof self->checkpoint, "%s/exclusion.checkpoint",
-           getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp");
-  snprintf(self->weights, sizeof self->weights, "%s/exclusion.weights",
-           getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp");
+  (void)snprintf(self->checkpoint, sizeof self->checkpoint, "%s/exclusion.checkpoint",
+                 getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp");
+  (void)snprintf(self->weights, sizeof self->weights, "%s/exclusion.weights",
+                 getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp");
   assert_ok(tdm_checkpoint_save(self->session, NULL, self->checkpoint));
   assert_ok(tdm_state_dict_save(self->session, self->weights, NULL));
   atomic_store(&self->clog.entered, 0);
 }
 
 static void scene_close(scene *self) {
-  unlink(self->checkpoint);
-  unlink(self->weights);
+  (void)unlink(self->checkpoint);
+  (void)unlink(self->weights);
   tdm_tensor_list_release(self->state);
   tdm_tensor_list_release(self->dict);
   test_batch_release(&self->batch);
@@ -239,10 +239,10 @@ static void *ask(void *user) {
 
 static int count_waiting(tdm_store *store) {
   int count = 0;
-  pthread_mutex_lock(&store->lock);
+  (void)pthread_mutex_lock(&store->lock);
   for (const tdm_admission *at = store->waiting; at; at = at->next)
     count++;
-  pthread_mutex_unlock(&store->lock);
+  (void)pthread_mutex_unlock(&store->lock);
   return count;
 }
 
@@ -338,7 +338,7 @@ static void planning_waits_for_no_run(void **unused) {
   tdm_context_release(context);
 }
 
-/* ---- During uninterrupted inference ---- */
+/* ---- During uninterrupted inference ---------------------------------------------------------- */
 
 typedef struct crowd {
   scene *scene;
@@ -379,7 +379,7 @@ static void nothing_starves(void **unused) {
   for (int round = 0; round < ROUNDS; round++) {
     char name[32];
     create_session(&self);
-    snprintf(name, sizeof name, "planned%d", round);
+    (void)snprintf(name, sizeof name, "planned%d", round);
     tables = tables_session(&self, name, true);
     plan_training(&self);
     plan_larger(&self);

@@ -40,7 +40,7 @@ static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {
   return tdm_input(graph, name, TDM_FLOAT32, shape);
 }
 
-/* ---- Sizes --------------------------------------------------------------------------------- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static tdm_value input_of_many(tdm_graph *graph) {
   return floats(graph, "x", tdm_shape_of(2, HUGE_SIZE, HUGE_SIZE));

@@ -31,7 +31,7 @@ static tdm_value rows_of(tdm_graph *graph, const char *name, int64_t width) {
   return tdm_input(graph, name, TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), width));
 }
 
-/* ---- Names ---- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 /* nn.Sequential(Linear, ReLU, Dropout, Linear, Sequential(Linear, Tanh), Linear), and a sum between
  * that is no module. */
@@ -135,7 +135,7 @@ static void a_number_that_is_taken_is_told(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* ---- Each call counts once ---- */
+/* ---- Each call counts once ------------------------------------------------------------------- */
 
 typedef struct given {
   tdm_value x, y;      /* (batch, WIDTH) */
@@ -225,7 +225,7 @@ static void each_call_counts_once(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* ---- Dropouts ---- */
+/* ---- Dropouts -------------------------------------------------------------------------------- */
 
 /* Adds three dropouts of ones in one training run, weighted 1, 2 and 4. If the masks are
  * independent, each of eight sums is equally likely. */

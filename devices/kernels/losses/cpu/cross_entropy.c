@@ -52,9 +52,8 @@ static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
   TDM_TRY(cross_entropy_prepare_state(request, answer, &request->inputs[0], &request->inputs[1]));
   const loss_state *state = answer->state;
-  if (state->sizes.reduction != TDM_REDUCTION_NONE) {
+  if (state->sizes.reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(stored);
-  }
   return TDM_OK;
 }
 

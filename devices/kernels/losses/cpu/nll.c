@@ -60,9 +60,8 @@ static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answ
   const double read = state->spread != 0 ? (double)state->sizes.classes : 1.0;
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)state->sizes.rows * (4.0 + read / 8));
-  if (state->sizes.reduction != TDM_REDUCTION_NONE) {
+  if (state->sizes.reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes = (size_t)state->sizes.rows * sizeof(stored);
-  }
   return TDM_OK;
 }
 

@@ -43,9 +43,8 @@ static tdm_status cross_entropy_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer) {
   TDM_TRY(cross_entropy_prepare_state(request, answer, &request->inputs[0], &request->inputs[1]));
   const class_loss_sizes *state = static_cast<const class_loss_sizes *>(answer->state);
-  if (state->reduction != TDM_REDUCTION_NONE) {
+  if (state->reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes += (size_t)state->rows * sizeof(stored);
-  }
   return TDM_OK;
 }
 

@@ -49,9 +49,8 @@ static __global__ void nll_of_rows(const stored *log_probabilities, const void *
     if (threadIdx.x != 0) continue;
     const int64_t target = id_at(targets, shape.wide_targets, row);
     real loss = 0;
-    if (target != shape.ignored && is_inside(target, classes)) {
+    if (target != shape.ignored && is_inside(target, classes))
       loss = -from[target] * kept * (weight ? (real)weight[target] : 1) - spread * (real)sum;
-    }
     losses[row] = loss;
   }
 }
@@ -61,9 +60,8 @@ static tdm_status nll_prepare(const tdm_kernel_request *request, tdm_kernel_answ
   TDM_TRY(
       nll_prepare_state(request, answer, &request->inputs[1], request->inputs[0].shape.dims[1]));
   const nll_state *state = static_cast<const nll_state *>(answer->state);
-  if (state->reduction != TDM_REDUCTION_NONE) {
+  if (state->reduction != TDM_REDUCTION_NONE)
     answer->workspace_bytes += (size_t)state->rows * sizeof(stored);
-  }
   return TDM_OK;
 }
 

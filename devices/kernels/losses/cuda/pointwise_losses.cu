@@ -35,7 +35,7 @@ template <class stored> static loss_options<real_of<stored>> options_of(const lo
   return options;
 }
 
-/* ---- The losses, and what is made of them ------------------------------------------------ */
+/* ---- The losses, and what is made of them ---------------------------------------------------- */
 
 template <class real> static __device__ inline real sigmoid_of(real x) {
   return 1 / (1 + exp(-x));

@@ -40,9 +40,8 @@ static tdm_status select_execute(const tdm_kernel_call *call) {
   const size_t inner = state->inner_bytes;
   const char *x = (const char *)call->inputs[0] + (size_t)state->index * inner;
   char *out = call->outputs[0];
-  for (int64_t i = 0; i < state->outer; i++, x += (size_t)state->size * inner, out += inner) {
+  for (int64_t i = 0; i < state->outer; i++, x += (size_t)state->size * inner, out += inner)
     memcpy(out, x, inner);
-  }
   return TDM_OK;
 }
 

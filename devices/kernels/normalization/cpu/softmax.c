@@ -34,7 +34,7 @@ static tdm_status softmax_run(const tdm_kernel_call *call,
   return TDM_OK;
 }
 
-/* ---- One vector of columns: x and out are (size, inner), of which `lanes` columns ---- */
+/* ---- One vector of columns: x and out are (size, inner), of which `lanes` columns ------------ */
 
 static void columns_forward(const stored *x, stored *out, int64_t size, int64_t inner,
                             int64_t lanes, bool logarithm) {
@@ -100,9 +100,8 @@ static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, boo
     const stored *x = (const stored *)call->inputs[0] + i * size * inner; /* (size, inner) */
     stored *out = (stored *)call->outputs[0] + i * size * inner;          /* (size, inner) */
     if (!state->by_rows) {
-      for (int64_t j = 0; j < inner; j += LANES) {
+      for (int64_t j = 0; j < inner; j += LANES)
         columns_forward(x + j, out + j, size, inner, inner - j, logarithm);
-      }
     } else if (logarithm) {
       row_log_softmax(x, out, size);
     } else {
@@ -122,9 +121,8 @@ static void backward(const tdm_kernel_call *call, int64_t begin, int64_t end, bo
       row_backward(d_y, y, d_x, size, logarithm);
       continue;
     }
-    for (int64_t j = 0; j < inner; j += LANES) {
+    for (int64_t j = 0; j < inner; j += LANES)
       columns_backward(d_y + j, y + j, d_x + j, size, inner, inner - j, logarithm);
-    }
   }
 }
 

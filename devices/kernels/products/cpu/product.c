@@ -49,9 +49,8 @@ static void pack_transposed(int64_t depth, int64_t columns, int64_t width, const
   for (int64_t j = 0; j < width; j += LANES) {
     for (int64_t p = 0; p < depth; p += LANES) {
       vec rows[LANES];
-      for (int i = 0; i < LANES; i++) {
+      for (int i = 0; i < LANES; i++)
         rows[i] = j + i < columns ? vec_load_first(b + (j + i) * stride + p, depth - p) : (vec){0};
-      }
       vec_transpose(rows);
       for (int i = 0; i < LANES && p + i < depth; i++)
         *(vec *)(panel + (p + i) * width + j) = rows[i];
@@ -359,9 +358,8 @@ ALWAYS_INLINE vec sum_rows(int64_t count, const real *a, int64_t stride, int64_t
 void column_sums(int64_t k, int64_t n, const real *a, int64_t a_stride, real *sums) {
   for (int64_t j = 0; j < n; j += LANES) {
     vec total = {0};
-    for (int64_t p = 0; p < k; p += PRODUCT_DEPTH) {
+    for (int64_t p = 0; p < k; p += PRODUCT_DEPTH)
       total += sum_rows(lesser_of(k - p, PRODUCT_DEPTH), a + p * a_stride + j, a_stride, n - j);
-    }
     vec_store_first(sums + j, total, n - j);
   }
 }

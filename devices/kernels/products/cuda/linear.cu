@@ -31,9 +31,7 @@ template <class stored> static tdm_status linear_execute(const tdm_kernel_call *
   const linear_state *state = state_of<linear_state>(call);
   const void *bias = call->inputs[2];
   void *y = call->outputs[0];
-  if (bias) {
-    TDM_TRY(rows_fill<stored>(call, bias, NULL, y, state->rows, state->out));
-  }
+  if (bias) TDM_TRY(rows_fill<stored>(call, bias, NULL, y, state->rows, state->out));
   const tdm_cuda_product product = product_with_transposed<stored>(
       call->inputs[0], call->inputs[1], y, state->rows, state->out, state->in, bias ? 1 : 0);
   return product_run<stored>(call, &product, state->alone);

@@ -30,9 +30,8 @@ static __global__ void make_keys(const int64_t *a_indices, const int64_t *used_a
     const bool in_a = i < count_a;
     const int64_t place = in_a ? i : i - count_a;
     uint64_t key = NO_KEY;
-    if (place < (in_a ? *used_a : *used_b)) {
+    if (place < (in_a ? *used_a : *used_b))
       key = (uint64_t)(in_a ? a_indices : b_indices)[place] << shift | (uint64_t)i;
-    }
     keys[i] = key;
   }
 }

@@ -62,8 +62,8 @@ static cublasStatus_t note(bool is_double, cublasOperation_t first, cublasOperat
   blas_double.is_double = is_double;
   blas_double.operations[0] = first;
   blas_double.operations[1] = second;
-  memcpy(blas_double.sizes, sizes, sizeof(blas_double.sizes));
-  memcpy(blas_double.factors, factors, sizeof(blas_double.factors));
+  memcpy(blas_double.sizes, sizes, sizeof blas_double.sizes);
+  memcpy(blas_double.factors, factors, sizeof blas_double.factors);
   blas_double.operands[0] = a;
   blas_double.operands[1] = b;
   blas_double.operands[2] = c;
@@ -114,7 +114,7 @@ void *__wrap_dlsym(void *from, const char *name) {
       {"cublasSgemm_v2_64", (void *)product32},   {"cublasDgemm_v2_64", (void *)product64}};
   assert_ptr_equal(from, &library);
   if (blas_double.lacks && strcmp(blas_double.lacks, name) == 0) return NULL;
-  for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
+  for (size_t i = 0; i < sizeof(symbols) / sizeof symbols[0]; i++)
     if (strcmp(symbols[i].name, name) == 0) return symbols[i].function;
   fail_msg("%s is asked for", name);
   return NULL;
@@ -147,7 +147,7 @@ static void what_is_missing_is_told(void **state) {
   const tdm_cuda_api *api = tdm_cuda_api_linked();
   assert_null(api->blas_absence());
   assert_int_equal(blas_double.opened, 0);
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+  for (size_t i = 0; i < sizeof(names) / sizeof names[0]; i++) {
     blas_double.lacks = names[i];
     const char *absence = api->blas_absence(), *reason = NULL;
     tdm_cuda_blas blas = (tdm_cuda_blas)(void *)&handle;
@@ -253,7 +253,7 @@ static void failures_have_names(void **state) {
                   {CUBLAS_STATUS_EXECUTION_FAILED, "cuBLAS could not execute"},
                   {CUBLAS_STATUS_INVALID_VALUE, "cuBLAS refused"}};
   const tdm_cuda_api *api = tdm_cuda_api_linked();
-  for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+  for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
     (void)set_up(NULL);
     tdm_cuda_blas blas = NULL;
     const char *reason = NULL;

@@ -39,7 +39,7 @@ static const unsigned char known_id[TDM_NCCL_ID_BYTES] = "whoever has this may j
 
 static ncclResult_t init(ncclComm_t *comm, int count, ncclUniqueId id, int rank,
                          ncclConfig_t *config) {
-  assert_memory_equal(&id, known_id, sizeof(id));
+  assert_memory_equal(&id, known_id, sizeof id);
   assert_int_equal(count, 2);
   assert_int_equal(rank, 1);
   assert_int_equal(config->blocking, 0);
@@ -120,7 +120,7 @@ static const struct {
                {"ncclAllReduce", (void *)all_reduce},
                {"ncclSend", (void *)send_it},
                {"ncclRecv", (void *)receive}};
-enum { SYMBOLS = sizeof(symbols) / sizeof(symbols[0]) };
+enum { SYMBOLS = sizeof(symbols) / sizeof symbols[0] };
 
 /* Replacements for dlopen and related functions of the program (--wrap). */
 void *__wrap_dlopen(const char *name, int flags);

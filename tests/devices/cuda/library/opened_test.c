@@ -59,7 +59,7 @@ static void what_is_no_library_is_told(void **state) {
   (void)snprintf(path, sizeof path, "%s/libtandem_cuda.so", folder);
   FILE *file = fopen(path, "w");
   assert_non_null(file);
-  (void)fputs("no shared object\n", file);
+  fputs("no shared object\n", file);
   (void)fclose(file);
   expect_without(folder, "cannot open ");
   assert_int_equal(unlink(path), 0);

@@ -180,7 +180,7 @@ static void range_cases(tdm_dtype dtype, tdm_shape x, bool instances, kernel_vis
       {1e5 - 1.7, 1e5 + 1.7}, {1e3, 1e3 + 1}, {1234.567, 1234.567}, {-1e20, 1e20}};
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     char kind[48];
-    snprintf(kind, sizeof kind, " from %g to %g", ranges[i][0], ranges[i][1]);
+    (void)snprintf(kind, sizeof kind, " from %g to %g", ranges[i][0], ranges[i][1]);
     const bool is_constant = ranges[i][0] == ranges[i][1];
     kernel_case training = training_case(dtype, x, is_constant && !instances, instances, kind);
     training.attributes.batch_norm.epsilon = is_constant ? 1e-5 : 1e-12;

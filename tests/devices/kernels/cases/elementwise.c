@@ -53,9 +53,8 @@ static void simple_case(const char *operation, tdm_dtype dtype, kernel_reference
     if (strncmp(operation, "leaky", 5) == 0) test.attributes.leaky_relu.slope = 0.2;
     test.attributes.gelu.by_tanh |=
         reference == gelu_tanh_reference || reference == gelu_tanh_gradient_reference;
-    for (size_t input = 0; input < inputs; input++) {
+    for (size_t input = 0; input < inputs; input++)
       kernel_case_input(&test, dtype, shape, -range, range);
-    }
     kernel_case_output(&test, dtype, shape);
     visit(&test, user);
   }
@@ -100,9 +99,8 @@ static void scale_case(const char *operation, tdm_dtype dtype, kernel_reference 
 static void sum_of_squares_reference(const kernel_case *self, const double *const *inputs,
                                      double *const *outputs) {
   outputs[0][0] = 0;
-  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
     outputs[0][0] += inputs[0][i] * inputs[0][i];
-  }
   outputs[1][0] = outputs[0][0];
   if (self->dtype == TDM_FLOAT32) outputs[0][0] = (double)(float)outputs[0][0];
 }

@@ -9,9 +9,8 @@ static void embedding_reference(const kernel_case *self, const double *const *in
                                 double *const *outputs) {
   const int64_t dim = input_last_dim(self, 0);
   for (int64_t i = 0; i < input_count_of(self, 1); i++) {
-    for (int64_t j = 0; j < dim; j++) {
+    for (int64_t j = 0; j < dim; j++)
       outputs[0][i * dim + j] = inputs[0][(int64_t)inputs[1][i] * dim + j];
-    }
   }
 }
 
@@ -130,9 +129,8 @@ static void sparse_add_reference(const kernel_case *self, const double *const *i
       for (int64_t i = 0; i < (int64_t)inputs[operand + 2][0]; i++) {
         if ((int64_t)inputs[operand + 1][i] != index) continue;
         found = true;
-        for (int64_t j = 0; j < dim; j++) {
+        for (int64_t j = 0; j < dim; j++)
           outputs[0][used * dim + j] += inputs[operand][i * dim + j];
-        }
       }
     }
     if (found) outputs[1][used++] = (double)index;
@@ -330,9 +328,8 @@ void sparse_cases(kernel_visit visit, void *user) {
     row_copies_case(dtype, 50, 17, 9, 5, visit, user);
     row_copies_case(dtype, 2000, 64, 1500, 1500, visit, user);
     row_copies_case(dtype, 300, 1, 280, 0, visit, user);
-    for (size_t i = 0; i < EMBEDDING_SIZES; i++) {
+    for (size_t i = 0; i < EMBEDDING_SIZES; i++)
       sparse_gradient_case(&embedding_sizes[i], dtype, visit, user);
-    }
     sparse_add_case(dtype, 0, 0, 0, 0, 4, visit, user);
     sparse_add_case(dtype, 5, 3, 0, 0, 4, visit, user);
     sparse_add_case(dtype, 0, 0, 6, 6, 9, visit, user);

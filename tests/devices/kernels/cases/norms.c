@@ -162,7 +162,7 @@ static void generate_outlier(const kernel_case *test, void *data) {
 static void mean_case(tdm_dtype dtype, tdm_shape x, double mean, kernel_visit visit, void *user) {
   char kind[32];
   const double half = sqrt(3); /* half the width of a uniform distribution of variance 1 */
-  snprintf(kind, sizeof kind, " mean %g", mean);
+  (void)snprintf(kind, sizeof kind, " mean %g", mean);
   kernel_case forward = forward_case(dtype, x, 1, false, false, kind);
   forward.attributes.layer_norm.epsilon = 1e-12;
   forward.inputs[0].low = mean - half;
@@ -184,7 +184,7 @@ static void mean_case(tdm_dtype dtype, tdm_shape x, double mean, kernel_visit vi
 static void range_case(tdm_dtype dtype, int64_t count, double low, double high, bool uncentered,
                        kernel_visit visit, void *user) {
   char kind[48];
-  snprintf(kind, sizeof kind, " from %g to %g%s", low, high, uncentered ? " uncentered" : "");
+  (void)snprintf(kind, sizeof kind, " from %g to %g%s", low, high, uncentered ? " uncentered" : "");
   kernel_case forward =
       forward_case(dtype, tdm_shape_of(2, 3, count), 1, low == high, uncentered, kind);
   forward.attributes.layer_norm.epsilon = high < 1 ? 1e-60 : 1e-5;

@@ -207,8 +207,8 @@ static size_t broadcast_shapes(bool with_large, shapes_case *cases) {
 static const char *shapes_text(const shapes_case *shapes, char text[2 * TDM_SHAPE_TEXT]) {
   char a[TDM_SHAPE_TEXT];
   char b[TDM_SHAPE_TEXT];
-  snprintf(text, 2 * TDM_SHAPE_TEXT, "%s %s", tdm_shape_text(&shapes->a, a, sizeof a),
-           tdm_shape_text(&shapes->b, b, sizeof b));
+  (void)snprintf(text, 2 * TDM_SHAPE_TEXT, "%s %s", tdm_shape_text(&shapes->a, a, sizeof a),
+                 tdm_shape_text(&shapes->b, b, sizeof b));
   return text;
 }
 

@@ -103,8 +103,7 @@ void linear_cases(kernel_visit visit, void *user) {
       {700, 0, 10, 10}, {4, 0, 520, 16},  {97, 2, 128, 100}, {1100, 0, 2, 40},
   };
   EACH_REAL(dtype) {
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
       linear_case(dtype, sizes[i], visit, user);
-    }
   }
 }

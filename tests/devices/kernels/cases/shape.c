@@ -42,9 +42,8 @@ static double cast_value(tdm_dtype from, tdm_dtype to, double x) {
 
 static void cast_reference(const kernel_case *self, const double *const *inputs,
                            double *const *outputs) {
-  for (int64_t i = 0; i < input_count_of(self, 0); i++) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
     outputs[0][i] = cast_value(self->inputs[0].spec.dtype, self->dtype, inputs[0][i]);
-  }
 }
 
 static void cast_cases(tdm_dtype from, tdm_dtype to, kernel_visit visit, void *user) {
@@ -93,9 +92,8 @@ static void select_reference(const kernel_case *self, const double *const *input
   const split s = split_of(&self->inputs[0].spec, attributes->dimension);
   const int64_t index = wrapped(attributes, s.size);
   for (int64_t i = 0; i < s.outer; i++) {
-    for (int64_t j = 0; j < s.inner; j++) {
+    for (int64_t j = 0; j < s.inner; j++)
       outputs[0][i * s.inner + j] = inputs[0][(i * s.size + index) * s.inner + j];
-    }
   }
 }
 
@@ -106,9 +104,8 @@ static void select_gradient_reference(const kernel_case *self, const double *con
   const int64_t index = wrapped(attributes, s.size);
   for (int64_t i = 0; i < s.outer; i++) {
     for (int64_t k = 0; k < s.size; k++) {
-      for (int64_t j = 0; j < s.inner; j++) {
+      for (int64_t j = 0; j < s.inner; j++)
         outputs[0][(i * s.size + k) * s.inner + j] = k == index ? inputs[0][i * s.inner + j] : 0;
-      }
     }
   }
 }
@@ -117,9 +114,8 @@ static void select_cases(tdm_dtype dtype, tdm_shape x, int64_t dimension, int64_
                          kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];
   tdm_shape y = {.rank = x.rank - 1};
-  for (int i = 0, j = 0; i < x.rank; i++) {
+  for (int i = 0, j = 0; i < x.rank; i++)
     if (i != dimension) y.dims[j++] = x.dims[i];
-  }
   kernel_case test = kernel_case_make(
       TDM_OP_SELECT, dtype, select_reference, "%s dimension %lld index %lld",
       tdm_shape_text(&x, text, sizeof text), (long long)dimension, (long long)index);
@@ -147,9 +143,8 @@ static void swap_reference(const kernel_case *self, const double *const *inputs,
   const int64_t inner = rows * columns > 0 ? input_count_of(self, 0) / (rows * columns) : 0;
   for (int64_t i = 0; i < rows; i++) {
     for (int64_t j = 0; j < columns; j++) {
-      for (int64_t k = 0; k < inner; k++) {
+      for (int64_t k = 0; k < inner; k++)
         outputs[0][(j * rows + i) * inner + k] = inputs[0][(i * columns + j) * inner + k];
-      }
     }
   }
 }

@@ -9,7 +9,7 @@
 #include "tests/graph/run/counters/held_plan.h"
 #include "tests/options.h"
 
-/* ---- Kernels ------------------------------------------------------------------------------- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t draws; /* each pause is drawn anew */
 static _Atomic bool never;
@@ -84,7 +84,7 @@ static const tdm_kernel kernels[] = {COUNTER_KERNEL("counter_mix", execute_mix),
                                      COUNTER_KERNEL("counter_back", execute_back),
                                      COUNTER_KERNEL("counter_update", execute_update)};
 
-/* ---- Operations ---------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 static tdm_status infer_length(tdm_infer *infer) {
   const counter_attributes *attributes = infer->attributes;
@@ -153,7 +153,7 @@ static tdm_status append_updates(tdm_update *update) {
 
 static const tdm_optimizer_rule counting_rule = {.name = "counting", .append = append_updates};
 
-/* ---- Models -------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 tdm_context *counter_context(uint64_t delay_seed) {
   char sim[96];
@@ -275,7 +275,7 @@ tdm_session *counter_session(const counter_model *model, tdm_context *context, i
   return trains ? train_session(graph, loss, optimizer, &options) : run_session(graph, &options);
 }
 
-/* ---- Runs ---------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 void counter_run_begin(counter_run *run, tdm_context *context, const counter_model *model,
                        uint64_t seed) {

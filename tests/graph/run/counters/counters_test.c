@@ -13,7 +13,7 @@ static seed_range seeds_of(int usual) {
   return seed_range_of(0, test_is_sanitized() ? usual / 8 : usual);
 }
 
-/* ---- Training ------------------------------------------------------------------------------ */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 static void train_and_compare(tdm_context *context, uint64_t seed) {
   counter_model *model = calloc(1, sizeof *model);
@@ -51,7 +51,7 @@ static void training_equals_the_oracle(void **unused) {
   }
 }
 
-/* ---- Inference, several runs in flight ----------------------------------------------------- */
+/* ---- Inference, several runs in flight ------------------------------------------------------- */
 
 enum { IN_FLIGHT = 4 };
 

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- The gate ------------------------------------------------------------------------------ */
+/* ---- The gate -------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t moves;
 
@@ -63,7 +63,7 @@ static const tdm_kernel gate_kernel = {.struct_size = sizeof(tdm_kernel),
                                        .dtype = TDM_FLOAT64,
                                        .execute = execute_gate};
 
-/* ---- Rebuilding ---------------------------------------------------------------------------- */
+/* ---- Rebuilding ------------------------------------------------------------------------------ */
 
 /* Command i of a program is at 2 * i + 1, its position at 2 * i. */
 static void copy_program(held_plan *held, tdm_program *program, const tdm_program *from,

@@ -1,5 +1,5 @@
-/* Measures the executor without kernels: handing over between two busy cpu devices, an idle
- * context, and a team of threads beside a busy loop on one core. Prints a line for each. */
+/* Measures the executor without kernels: handover between two busy cpu devices, an idle context,
+ * and a team of threads with another busy thread on one of its cores. Prints a line for each. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

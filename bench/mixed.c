@@ -141,7 +141,7 @@ static void on_landed(void *user, tdm_run_result *result) {
   (void)pthread_mutex_unlock(&mine->lock);
 }
 
-/* Never more than twice the depth are asked for, as a loader would. */
+/* Keeps at most twice the depth of requests in flight, as a loader would. */
 static void run_in_flight(subject *mine, int runs) {
   const bool training = mine->way->training;
   const tdm_fetch scores = {.name = "scores"};

@@ -84,7 +84,8 @@ static void train_both(opened_model *one, opened_model *other, int steps) {
 
 /* ---- Judging --------------------------------------------------------------------------------- */
 
-/* The models of one subject: the judged one, and those that kernel times are learned from. */
+/* The models of one subject: the one whose forecast is compared, and those that kernel times are
+ * measured with. */
 typedef struct group {
   opened_model judged;
   opened_model alone;

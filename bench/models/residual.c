@@ -27,7 +27,7 @@ static tdm_value relu(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_relu(graph, path, x);
 }
 
-/* Adds two convolutions, and x beside them, which is brought to their shape if that is another. */
+/* Adds two convolutions and x, or a projection of x if their shape differs. */
 static tdm_value add_block(tdm_graph *graph, const char *name, tdm_value x, int64_t channels,
                            int64_t stride, bool reshapes) {
   char first[48], second[48], beside[48];

@@ -1,4 +1,4 @@
-/* overhead: what Tandem costs beside the arithmetic. Arguments choose: "runs", "planning"; none:
+/* overhead: the cost of Tandem without the arithmetic. Arguments select "runs" or "planning"; none:
  * both. */
 #include <stdio.h>
 #include <string.h>

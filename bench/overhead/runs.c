@@ -3,7 +3,7 @@
 
 enum { ROWS = 30, WORDS = 1000, WIDTH = 10, CHAIN = 100 };
 
-/* A session, what one run of it is fed and fetches, and how the runs went. */
+/* A session, the feeds and fetches of its runs, and their status. */
 typedef struct bench_model {
   tdm_status status; /* status of the first run that failed */
   tdm_graph *graph;

@@ -8,7 +8,8 @@
 
 #include "bench/peers/cuda_copies.h"
 
-/* Where kernel and host cannot run at once (under some checkers) it gives up waiting. */
+/* Clock cycles after which the kernel stops waiting if kernel and host cannot run concurrently, as
+ * under some checkers. */
 static const long long LONGEST_HOLD_CLOCKS = 4000000000ll;
 
 __global__ void hold_back(volatile int *released) {

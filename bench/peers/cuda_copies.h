@@ -37,8 +37,8 @@ typedef struct cuda_copies {
 int cuda_copies_device_count(void);
 /* "" where there is no such device. */
 void cuda_copies_device_name(int device, char *out_name, size_t capacity);
-/* out_ns (samples): the time of the timed copies together, between two events; contents are
- * compared afterwards. False with out_problem said. */
+/* Measures copies. out_ns (samples): total time of the timed copies, between two events. Contents
+ * are compared afterwards. Returns false on failure, with the reason in out_problem. */
 bool cuda_copies_measure(const cuda_copies *wanted, double *out_ns, char *out_problem,
                          size_t capacity);
 

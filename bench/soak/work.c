@@ -181,8 +181,8 @@ void soak_save(soak *it, uint64_t round) {
   it->counts.saved++;
 }
 
-/* A context of its own: a model trains, is saved and taken up by a second session, a run is
- * submitted and stopped, and all of it goes. */
+/* Creates a new context, trains a model in it, saves it and loads it in a second session, submits
+ * and cancels a run, and releases everything. */
 void soak_make_context(soak *it, uint64_t round) {
   tdm_context_options options = tdm_context_options_default();
   options.cpu_devices = 1 + (int)(round % 2);

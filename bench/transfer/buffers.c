@@ -1,5 +1,5 @@
-/* Buffers by kind of memory, filled and compared piece by piece through the library's own copies,
- * whatever device they lie on. */
+/* Buffers by kind of memory, filled and compared piece by piece with the library's copies, on any
+ * device. */
 #include "bench/transfer/buffers.h"
 
 #include <stdio.h>

@@ -114,7 +114,7 @@ static tdm_status host_to_host(const case_walk *walk) {
   return visit_pairs(walk, &(pair_shape){.is_from = is_host, .is_to = is_host});
 }
 
-/* ---- All at once ----------------------------------------------------------------------------- */
+/* ---- Concurrent copies ----------------------------------------------------------------------- */
 
 /* One group for each cpu device, with every accelerator. A single one is the pair again: left out.
  */

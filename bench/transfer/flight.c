@@ -242,7 +242,7 @@ static tdm_status submit(copy_flight *mine) {
                             false);
 }
 
-/* No time is taken any more: leaves the core to whoever copies. */
+/* Leaves the core to copying threads, because no time is measured any more. */
 static tdm_status settle(copy_flight *mine) {
   const struct timespec pause = {0, PAUSE_NS};
   while (!atomic_load_explicit(&mine->settled, memory_order_acquire))

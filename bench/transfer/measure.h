@@ -31,7 +31,7 @@ tdm_status measure_group(const measurement *wanted, const group *one,
 double copies_weight_ns(size_t pairs, size_t bytes, int samples, int copies);
 /* How many copies are timed together. */
 int timed_copies_of(size_t bytes);
-/* How many samples a figure has unless it was said: cheap ones get more. */
+/* Returns the number of samples of a figure: `asked`, or if that is 0, more for small sizes. */
 int samples_of(int asked, size_t bytes);
 
 #endif

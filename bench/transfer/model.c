@@ -107,7 +107,7 @@ static const char *text_of(json_t *command, const char *key) {
   return text ? text : "-";
 }
 
-/* A transfer that was executed: conditional ones may not have been. */
+/* Returns true if the transfer was executed. Conditional transfers may have been skipped. */
 static bool is_measured(json_t *command) {
   return json_object_get(command, "predicted_ns") && number_of(command, "measured_ns") > 0 &&
          strcmp(text_of(command, "route"), "same device") != 0;

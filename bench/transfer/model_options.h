@@ -1,4 +1,4 @@
-/* The command line of //bench:transfer: that of copies, and what --model is asked. Invariant: see
+/* The command line of //bench:transfer: options of copies and of --model. Invariant: see
  * options.h. */
 #ifndef BENCH_TRANSFER_MODEL_OPTIONS_H
 #define BENCH_TRANSFER_MODEL_OPTIONS_H

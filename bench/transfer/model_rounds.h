@@ -7,8 +7,9 @@
 
 #include "tandem/core/core.h"
 
-/* The first round's objects, in which each number named in keys (NULL ends them) is the median over
- * the rounds; *out_merged is the caller's. INTERNAL where rounds are not alike. */
+/* Merges the rounds: the first round's objects, in which each number named in keys (NULL ends them)
+ * is replaced by the median over the rounds. The caller owns *out_merged. INTERNAL if rounds differ
+ * in their structure. */
 tdm_status rounds_merge(json_t *rounds, const char *const *keys,
                         json_t **out_merged) TDM_WARN_UNUSED;
 

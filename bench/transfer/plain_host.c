@@ -56,7 +56,7 @@ static const plain_copy copies[] = {
 #endif
 };
 
-/* ---- One size, on a thread of its own -------------------------------------------------------- */
+/* ---- One size, on a separate thread ---------------------------------------------------------- */
 
 typedef struct copying {
   tdm_context *context;

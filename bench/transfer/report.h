@@ -1,5 +1,5 @@
-/* Writing results: tables for a reader, JSON, CSV and a plot. Invariant: none of them judges; a
- * result with a problem appears in each, the plot apart, with its problem. */
+/* Writing results: tables, JSON, CSV and a plot. Invariant: no format omits a result with a
+ * problem, except the plot; the others show the problem. */
 #ifndef BENCH_TRANSFER_REPORT_H
 #define BENCH_TRANSFER_REPORT_H
 

@@ -35,7 +35,7 @@ typedef struct transfer_measuring {
   uint64_t save_ns;   /* duration of writing the files */
 } transfer_measuring;
 
-/* ---- What was asked for ---------------------------------------------------------------------- */
+/* ---- Selected cases -------------------------------------------------------------------------- */
 
 static void print_case(void *user, const char *name, const char *title) {
   fprintf(user, "  %-34s %s\n", name, title);

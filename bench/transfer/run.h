@@ -5,7 +5,7 @@
 #include "bench/transfer/plain.h"
 #include "bench/transfer/report.h"
 
-/* plain, here and below: whose copies are measured beside the library's; NULL ends them. */
+/* plain, here and below: other implementations of copies that are measured too; NULL ends them. */
 
 /* Prints a line for each case. */
 void transfer_list_cases(const plain_copies *const *plain, FILE *out);

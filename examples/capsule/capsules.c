@@ -1,5 +1,5 @@
 /* Primary capsules, votes and routing as operations: shape rules and gradient rules. Kernels are in
- * files of their own; which device they run on is the graph's business. */
+ * separate files; the graph selects their device. */
 #include "examples/capsule/capsules.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* capsule: a network of capsules, whose routing is an operation of its own, on two devices learns
- * to tell clothes apart. */
+/* capsule: trains a network of capsules on two devices to classify clothes. Its routing is a custom
+ * operation. */
 #include "examples/capsule/capsules.h"
 #include "examples/capsule/network.h"
 #include "examples/clothes/clothes.h"

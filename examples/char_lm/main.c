@@ -1,5 +1,5 @@
-/* char_lm: a recurrent model on two devices learns to write like a text, character by character.
- * This file is its command line and the order of things. */
+/* char_lm: trains a recurrent language model of characters on two devices. This file has its
+ * command line and the sequence of steps. */
 #include <stdio.h>
 #include <string.h>
 

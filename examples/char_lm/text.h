@@ -32,7 +32,7 @@ enum { CHARACTERS, TARGETS, TEXT_FIELDS };
 
 /* Creates a dataset of the text from byte `begin` to `end`. The text is divided into `rows` streams
  * of equal length, and those into windows of `length`. Item i belongs to stream i mod rows, so
- * batches of `rows` items, in order, read all streams at once. Fields: "characters" int64 (length),
+ * consecutive batches of `rows` items continue all streams. Fields: "characters" int64 (length),
  * "targets" int64 (length), the next characters. The text is borrowed, and must outlive the
  * dataset. Returns NULL on failure. */
 tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin, int64_t end,

@@ -39,9 +39,9 @@ extern const option_table common_table;
 #define EXAMPLE_TABLE_PARTS(defaults_, rows_, helps_)                                              \
   OPTION_DEFAULTS(defaults_), OPTION_ROWS(rows_), OPTION_HELPS(helps_), .below = &common_table
 
-/* The device beside cpu:0 on which an example shows what it costs to have two: a GPU, else a
- * simulated one, after printing that, and how to do without. NULL where the options, or the
- * environment, say where layers live. */
+/* Returns the device that an example uses in addition to cpu:0: a GPU, or a simulated device after
+ * printing that and how to avoid it. Returns NULL if the options or the environment select the
+ * devices. */
 const char *second_device(const common_options *given, tdm_context *context);
 /* The first of the devices to wrap over ("cpu:0" of "cpu:0,sim:0" or of "cpu:*"): text gets it. */
 enum { DEVICE_TEXT = 32 };

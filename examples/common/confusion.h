@@ -1,4 +1,5 @@
-/* The judge of models that give each of some classes a score: the likeliest is the answer. */
+/* Evaluates models that compute a score for each class: the class with the highest score is the
+ * result. */
 #ifndef EXAMPLES_COMMON_CONFUSION_H
 #define EXAMPLES_COMMON_CONFUSION_H
 
@@ -17,7 +18,7 @@ judge confusion_judge(confusion *counted, const char *score_name);
 int64_t confusion_total(const confusion *counted);
 /* Returns the share of correct results, 0 without results. */
 double confusion_accuracy(const confusion *counted);
-/* The share of the items of one class that were answered right. */
+/* Returns the share of the items of one class that were classified correctly. */
 double confusion_recall(const confusion *counted, int64_t class_index);
 
 #endif

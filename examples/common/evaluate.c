@@ -1,5 +1,5 @@
-/* The loop of evaluation, and what steps carry on. Invariant: a batch's tensors are released before
- * the next is asked for, on failure too. */
+/* The evaluation loop, and the state that steps pass on. Invariant: a batch's tensors are released
+ * before the next is requested, on failure too. */
 #include "examples/common/evaluate.h"
 
 #include "examples/common/interrupt.h"

@@ -1,5 +1,5 @@
-/* Explains the plan of a training step. Batches may have several shapes, each with a plan of its
- * own. The plan of the most rows is explained. */
+/* Explains the plan of a training step. If batches have several shapes, each has a separate plan.
+ * The plan of the most rows is explained. */
 #include <stdio.h>
 
 #include "examples/common/evaluate.h"

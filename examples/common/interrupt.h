@@ -1,5 +1,5 @@
-/* Ctrl-C while a program trains: the step under way ends, what was asked for is written, then the
- * program ends. A second Ctrl-C ends it at once. */
+/* Ctrl-C while a program trains: the current step ends, requested files are written, then the
+ * program ends. A second Ctrl-C ends it immediately. */
 #ifndef EXAMPLES_COMMON_INTERRUPT_H
 #define EXAMPLES_COMMON_INTERRUPT_H
 

@@ -1,4 +1,4 @@
-/* The loop of training. Invariant: a batch's tensors are released before the next is asked for, on
+/* The training loop. Invariant: a batch's tensors are released before the next is requested, on
  * failure too. */
 #include "examples/common/learner.h"
 
@@ -81,7 +81,7 @@ static tdm_status write_runs(const learner *self, const common_options *given) {
   return write_report(self->session, "--report", given->report_path);
 }
 
-/* The steps that were asked for are not all done: Ctrl-C has come. */
+/* Fails because Ctrl-C ended training before all requested steps. */
 static tdm_status fail_interrupted(const training *run) {
   const char *path = run->given->checkpoint_path;
   return tdm_fail(TDM_CANCELLED, "interrupted after %lld steps%s%s", (long long)run->step,

@@ -24,7 +24,7 @@ typedef struct carried {
 } carried;
 enum { MOST_CARRIED = 4 };
 
-/* A model, what it learns from, and who judges it; all of it is borrowed. */
+/* A model, its data and its score; all pointers are borrowed. */
 typedef struct learner {
   tdm_session *session;
   tdm_loader *training;

@@ -1,5 +1,5 @@
-/* Training steps under way: as many as STEPS_IN_FLIGHT at once, in the order they were submitted.
- * Invariant: a step that is under way points into the struct, which stays until steps_finish. */
+/* Training steps in flight, up to STEPS_IN_FLIGHT, in the order they were submitted. Invariant: a
+ * step in flight points into the struct, which must exist until steps_finish. */
 #ifndef EXAMPLES_COMMON_STEPS_H
 #define EXAMPLES_COMMON_STEPS_H
 

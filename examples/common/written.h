@@ -5,8 +5,8 @@
 
 #include <tandem/tandem.h>
 
-/* Writes list to path, as safetensors, if status, what making it came to, is TDM_OK. In a job rank
- * 0 writes, and all ranks, which call this together, learn how it went. */
+/* Writes list to path as safetensors if status, the result of creating the list, is TDM_OK. In a
+ * job all ranks call this together; rank 0 writes, and all ranks return its status. */
 tdm_status write_list(tdm_context *context, tdm_status status, const tdm_tensor_list *list,
                       const char *path);
 

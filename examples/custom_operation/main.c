@@ -1,5 +1,5 @@
-/* custom_operation: a small model with an operation of its own learns a curve, on cpu:0 and on
- * sim:0, whose memory the host cannot read; with `deterministic` both end in the same bits. */
+/* custom_operation: trains a small model with a custom operation on a curve, on cpu:0 and on sim:0,
+ * whose memory the host cannot read. With `deterministic` both devices give the same bits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* data_parallel_block: block1 -> block2, wrapped in data parallelism -> block3, trained. The model
- * is described as if there were one device; only the wrap names others.
+/* data_parallel_block: block1 -> block2, replicated by data parallelism -> block3, trained. The
+ * model is described as for one device; only tdm_data_parallel names others.
  *
  *   data_parallel_block [DEVICES]    default: cpu:0,cpu:1 */
 #include <stdio.h>

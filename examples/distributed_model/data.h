@@ -4,8 +4,8 @@
 
 #include "examples/distributed_model/options.h"
 
-/* The tables of words that a file holds: a saved model beside its parameters, a checkpoint among
- * what it keeps for its reader. */
+/* Reads the tables of words from a file: a saved model or a checkpoint has them in addition to its
+ * parameters. */
 tdm_status data_saved_words(tdm_context *context, const tdm_tensor_list *list,
                             word_set **out_words);
 

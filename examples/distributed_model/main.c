@@ -1,5 +1,5 @@
-/* distributed_model: a model on two devices learns to classify words by language. This file has the
- * order of the steps, options.h the options. */
+/* distributed_model: trains a model on two devices to classify words by language. This file has the
+ * sequence of the steps, options.h the options. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@ enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };
 
 /* Longest joint norm of all gradients; longer ones are scaled down to it. */
 static const double CLIP_NORM = 1.0;
-/* Every length of a word is a plan of its own, for training and for evaluation, twice each. */
+/* Each length of a word has separate plans for training and for evaluation, twice each. */
 enum { PLAN_LIMIT = 128 };
 
 /* Wraps the recurrent part over several devices. Its input is x (length, batch, 32). */
@@ -71,7 +71,7 @@ void model_release(model *released) {
   *released = (model){.context = NULL};
 }
 
-/* Files have the words beside the parameters. */
+/* Files contain the words in addition to the parameters. */
 static const tdm_name_rule words_rule = {NULL, "words."};
 
 tdm_status model_load(model *loaded, const tdm_tensor_list *list, const char *path) {

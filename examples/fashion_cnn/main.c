@@ -1,4 +1,4 @@
-/* fashion_cnn: a convolutional network on two devices learns to tell clothes apart. */
+/* fashion_cnn: trains a convolutional network on two devices to classify clothes. */
 #include "examples/clothes/clothes.h"
 #include "examples/fashion_cnn/network.h"
 

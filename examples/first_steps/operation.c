@@ -3,7 +3,7 @@
 
 #include "examples/first_steps/training.h"
 
-/* ---- Kernels, float32, for "cpu" and whatever executes as a CPU does ------------------------- */
+/* ---- Kernels, float32, for "cpu" and kinds that execute cpu's kernels ------------------------ */
 
 static tdm_status softsign_kernel(const tdm_kernel_call *call) {
   const float *x = call->inputs[0]; /* (count) */

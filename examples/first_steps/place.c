@@ -1,5 +1,5 @@
-/* Third step: the table stays in host memory, the rest lives on an accelerator, here a simulated
- * one. */
+/* Third step: the table is in host memory, and the other layers are on an accelerator, here a
+ * simulated one. */
 #include "examples/first_steps/training.h"
 
 int main(void) {

@@ -5,8 +5,8 @@
 
 #include "examples/first_steps/baskets.h"
 
-/* Inputs, the model, an output "accuracy"; the loss goes into the options, which
- * their initializer made, beside Adam. */
+/* Describes the inputs, the model and an output "accuracy". Sets the loss and Adam in the
+ * initialized options. */
 static inline tdm_graph *describe_training(tdm_context *context, tdm_session_options *options) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_dim batch = TDM_DIM("batch");

@@ -1,5 +1,5 @@
-/* gpt: a small GPT on two devices learns to write like a text, and writes with what it has computed
- * of earlier characters kept where it is. This file is its command line and the order of things. */
+/* gpt: trains a small GPT on two devices, and generates text with cached keys and values, which
+ * stay on their devices. This file has its command line and the sequence of steps. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,7 +254,7 @@ static tdm_status write_texts(const program *self, tdm_session *writing) {
   return status;
 }
 
-/* A job of several ranks keeps nothing between runs, and only learns. */
+/* Skips writing in a job of several ranks, which keeps nothing between runs. */
 static tdm_status write_with(const program *self, const char *accelerator) {
   const options *given = &self->given;
   if (given->sample == 0 || given->common.rank_count > 1) return TDM_OK;

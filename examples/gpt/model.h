@@ -1,6 +1,6 @@
 /* A small GPT (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) over
- * characters: the same parameters, by the same names, in a graph that learns and in one that
- * writes. */
+ * characters. The graph for training and the graph for writing have the same parameters, with the
+ * same names. */
 #ifndef EXAMPLES_GPT_MODEL_H
 #define EXAMPLES_GPT_MODEL_H
 
@@ -19,9 +19,9 @@ typedef struct gpt_sizes {
  * the accelerator; NULL: nothing is placed. */
 tdm_value gpt_learns(tdm_graph *graph, const gpt_sizes *sizes, tdm_value characters,
                      const char *accelerator);
-/* Generates several texts at once: characters int64 (texts, n), at positions int64 (n) of each text
- * -> scores (texts, n, characters). The sequence has processed the positions before. Every layer
- * keeps the keys and values of the window's positions. */
+/* Computes scores of the next characters of several texts: characters int64 (texts, n), at
+ * positions int64 (n) of each text -> scores (texts, n, characters). The sequence has processed the
+ * positions before. Every layer keeps the keys and values of the window's positions. */
 tdm_value gpt_writes(tdm_graph *graph, const gpt_sizes *sizes, int64_t texts, tdm_value characters,
                      tdm_value positions, const char *accelerator);
 

@@ -5,7 +5,7 @@
 #include "examples/char_lm/text.h"
 #include "examples/gpt/model.h"
 
-/* Inputs and outputs of a graph that writes, and of one that learns. */
+/* Names of inputs and outputs of a graph that writes, and of one that trains. */
 #define GPT_CHARACTERS "characters" /* int64 (texts, n), or (batch, length) */
 #define GPT_POSITIONS "positions"   /* int64 (n), in a graph that writes */
 #define GPT_TARGETS "targets"       /* int64 (batch, length), in a graph that learns */
@@ -22,9 +22,9 @@ typedef struct gpt_wish {
   uint64_t seed;      /* seed of the first text; each following text uses the next number */
 } gpt_wish;
 
-/* A session that writes so many texts in a run with the parameters in store; NULL on failure.
- * Results have the same bits whatever is kept and however many are written, so texts are the same.
- * streams: sequences that have runs in flight at once. */
+/* Creates a session that writes so many texts in a run with the parameters in store. Returns NULL
+ * on failure. The bits of results depend neither on cached positions nor on the number of texts.
+ * streams: sequences that have runs in flight concurrently. */
 tdm_session *gpt_writing_session(tdm_context *context, tdm_store *store, const gpt_sizes *sizes,
                                  const char *accelerator, const char *map, int64_t texts,
                                  int streams);
@@ -33,8 +33,8 @@ tdm_session *gpt_writing_session(tdm_context *context, tdm_store *store, const g
  * thread. */
 tdm_status gpt_write(tdm_sequence *sequence, tdm_context *context, const gpt_wish *wish,
                      char *out_text);
-/* The same with a session that learns, which computes all of the window anew for every character:
- * to compare. */
+/* Writes the same text with a session for training, which computes the whole window again for every
+ * character. For comparison. */
 tdm_status gpt_write_anew(tdm_session *session, tdm_context *context, const gpt_wish *wish,
                           char *out_text);
 

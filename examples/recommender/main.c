@@ -1,5 +1,5 @@
-/* recommender: DLRM on two devices learns which offers are clicked, its embedding tables in host
- * memory. This file is its command line, its judge, and the order of things. */
+/* recommender: trains DLRM on two devices to predict which offers are clicked, with its embedding
+ * tables in host memory. This file has its command line, its score, and the sequence of steps. */
 #include <stdio.h>
 #include <stdlib.h>
 

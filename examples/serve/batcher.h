@@ -1,6 +1,6 @@
-/* Words that wait, and batches of them in flight. A batch is one run of the model: words of one
- * length, as many as wait and fit, filled up to the next size that has a plan. Invariant: every
- * word that was taken is answered once, on the loop; at most `depth` batches are in flight. */
+/* Queued words, and batches of them in flight. A batch is one run of the model: words of one
+ * length, as many as are queued and fit, padded to the next size that has a plan. Invariant: every
+ * accepted word gets one result, on the loop; at most `depth` batches are in flight. */
 #ifndef EXAMPLES_SERVE_BATCHER_H
 #define EXAMPLES_SERVE_BATCHER_H
 
@@ -38,10 +38,11 @@ typedef struct batcher_options {
 } batcher_options;
 
 tdm_status batcher_create(const batcher_options *given, batcher **out_batcher);
-/* Makes every plan that can be asked for: all lengths, all sizes. */
+/* Creates every plan that can be required: all lengths, all sizes. */
 tdm_status batcher_prepare(batcher *self);
-/* Has word (UTF-8) answered; what comes together is asked together. INVALID_ARGUMENT, naming what
- * is wrong with the word; UNAVAILABLE: too many wait. answer is then not called. */
+/* Requests the result of word (UTF-8). Words that arrive together are batched. INVALID_ARGUMENT
+ * with the error in the word; UNAVAILABLE if the queue is full. On failure `answer` is not
+ * called. */
 tdm_status batcher_ask(batcher *self, const char *word, void *user);
 int batcher_queued(const batcher *self);
 int batcher_in_flight(const batcher *self);

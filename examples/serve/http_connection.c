@@ -1,6 +1,6 @@
-/* A connection's way: reading -> in hand -> sending -> reading again, or draining -> closed.
- * Invariant: it is freed only when its handles are closed and http_answer was called for what is in
- * hand, whichever is last. */
+/* States of a connection: reading -> handling -> sending -> reading again, or draining -> closed.
+ * Invariant: it is freed only after its handles are closed and http_answer was called for the
+ * request that is being handled. */
 #include "examples/serve/http_connection.h"
 
 #include <stdint.h>
@@ -48,8 +48,8 @@ static void on_shut_down(uv_shutdown_t *request, int code) {
   (void)request, (void)code; /* the timer closes, or the client's end */
 }
 
-/* The client has time to read the last answer: closing at once, with bytes of its unread, would
- * take that from it. */
+/* Gives the client time to read the last response. Closing immediately, with unread input of the
+ * client, would discard the response. */
 static void drain(http_connection *connection) {
   connection->draining = true;
   if (uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shut_down) != 0) {
@@ -90,7 +90,7 @@ static void on_written(uv_write_t *request, int code) {
   sent(connection);
 }
 
-/* Sends output, bytes long, then a separate body: as much as possible at once, the rest as the
+/* Sends output, bytes long, then a separate body: as much as possible immediately, the rest as the
  * client reads it. */
 static void send_output(http_connection *connection, size_t bytes, const char *body) {
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
@@ -119,7 +119,8 @@ static void send_output(http_connection *connection, size_t bytes, const char *b
   }
 }
 
-/* inside is copied to output, after the header; standing is sent separately. */
+/* Sends a response. `inside` is copied to output, after the header; `standing` is sent
+ * separately. */
 static void answer(http_connection *connection, int status, const char *type, const char *extra,
                    const char *inside, const char *standing) {
   const http_server *server = connection->server;
@@ -424,8 +425,8 @@ static void advance(http_connection *connection) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Where memory is short, the spare one: whoever knocks is let in, and closed. NULL: that has yet to
- * be closed. */
+/* Returns a new connection, or the reserve if memory is exhausted, which is accepted and closed.
+ * NULL: the reserve is in use. */
 static http_connection *take_connection(http_server *server, bool *out_is_spare) {
   http_connection *connection = calloc(1, sizeof *connection);
   *out_is_spare = !connection;

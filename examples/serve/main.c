@@ -78,7 +78,7 @@ static tdm_status open_model(program *self) {
   return status;
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Responses ------------------------------------------------------------------------------- */
 
 /* Appends text as JSON's string; what does not fit is left out. */
 static void add_json_text(char *out, size_t size, const char *text) {
@@ -194,7 +194,7 @@ static void end_loop(program *self) {
   if (self->context) tdm_context_close(self->context, NULL, NULL);
 }
 
-/* All is answered: what is left of the loop's handles goes, and uv_run returns. */
+/* All requests have responses. Closes the remaining handles, so that uv_run returns. */
 static void on_stopped(void *user) {
   program *self = user;
   self->server = NULL;

@@ -1,4 +1,4 @@
-/* The server's page, at /: words are asked there, and rates are seen. */
+/* The server's page, at /, with a form to classify words and the server's rates. */
 #ifndef EXAMPLES_SERVE_PAGE_H
 #define EXAMPLES_SERVE_PAGE_H
 

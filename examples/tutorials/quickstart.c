@@ -1,4 +1,5 @@
-/* A network learns which points lie in a circle; its parameters are saved and loaded again. */
+/* Trains a network to classify points inside and outside of a circle. Saves its parameters and
+ * loads them again. */
 #include "examples/tutorials/tutorial.h"
 
 static const char *const class_names[] = {"outside", "inside"};

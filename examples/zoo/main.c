@@ -1,4 +1,4 @@
-/* zoo: nine architectures with PyTorch's initial parameters, trained beside PyTorch. */
+/* zoo: nine architectures with PyTorch's initial parameters, trained and compared with PyTorch. */
 #include <stdio.h>
 #include <string.h>
 

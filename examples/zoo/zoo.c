@@ -1,5 +1,5 @@
-/* The list of models, and one of them with PyTorch's golden data. Invariant: whatever fails leaves
- * nothing open. */
+/* The list of models, and one of them with PyTorch's golden data. Invariant: everything is released
+ * after any failure. */
 #include "examples/zoo/zoo.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Nine known architectures, small, each one C file beside the same model in PyTorch.
+/* Nine known architectures, small, each one C file next to the same model in PyTorch.
  * write_golden.py writes PyTorch's results to tests/golden/models/zoo_NAME.safetensors. A model
  * file uses only tandem.h. It describes inputs, the output "output", and the training. */
 #ifndef EXAMPLES_ZOO_ZOO_H

@@ -1,5 +1,5 @@
-/* `tandem bench transfer` and `tandem bench overhead`: what copies cost here, and what a run costs
- * beside its arithmetic. */
+/* `tandem bench transfer` and `tandem bench overhead`: the cost of copies on this machine, and the
+ * cost of a run without its arithmetic. */
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
 

@@ -54,7 +54,7 @@ typedef struct curves {
   size_t count;
 } curves;
 
-/* ---- Told ------------------------------------------------------------------------------------ */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static double mean_rate(const curve *of) {
   double sum = 0;
@@ -154,7 +154,7 @@ static void print_script(FILE *out, const curves *all) {
   fputs("unset multiplot\n", out);
 }
 
-/* Scores are drawn beside one another where they are of one kind. */
+/* Draws scores of one kind in one diagram. */
 static tdm_status draw_curves(const options *given, const curves *all) {
   for (size_t i = 0; i < all->count; i++) {
     const curve *one = &all->items[i];

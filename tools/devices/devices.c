@@ -37,7 +37,7 @@ static const option_table table = {
     .below = &tool_table,
 };
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Descriptions ---------------------------------------------------------------------------- */
 
 static tdm_status describe(tdm_context *context, size_t index,
                            tdm_device_properties *out_properties) {

@@ -1,6 +1,5 @@
-/* Pictures that other programs draw: graphviz's dot, and gnuplot. Each is given all that it reads
- * at once, and started without a shell. Functions fail by tdm_fail, naming the option that asked.
- */
+/* Pictures that other programs draw: graphviz's dot, and gnuplot. Each gets its complete input
+ * before it is started, without a shell. Functions fail by tdm_fail and name the option. */
 #ifndef TOOLS_DRAW_DRAW_H
 #define TOOLS_DRAW_DRAW_H
 

@@ -22,7 +22,7 @@ enum {
   LOOKUPS = 26,
   ROW_SIZE = 64,
   DENSE_SIZE = 256,
-  /* gpt-7b: 12 x 4096 x 4096 parameters a block, 2 x 32000 x 4096 beside them */
+  /* gpt-7b: 12 x 4096 x 4096 parameters a block, and 2 x 32000 x 4096 others */
   GPT_WORDS = 32000,
   GPT_LENGTH = 2048,
   GPT_SIZE = 4096,
@@ -201,7 +201,8 @@ static const struct {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Devices that follow one another work at the same time on parts of the batch. */
+/* Returns the number of micro-batches, so that consecutive devices work concurrently on parts of
+ * the batch. */
 static int micro_batches_of(const model_request *request) {
   if (!model_is_placed(request->name) || request->devices <= 1) return 1;
   return request->batch < GPT_MICRO_BATCHES ? (int)request->batch : GPT_MICRO_BATCHES;

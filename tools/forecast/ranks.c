@@ -1,4 +1,4 @@
-/* The scaling of alike ranks: the plan of one of them, forecast as one of 1, 2, 4, ... */
+/* The scaling of equal ranks: the plan of one rank, forecast as one of 1, 2, 4, ... */
 #include "tools/forecast/ranks.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* `tandem forecast --ranks`: 1, 2, 4, ... alike ranks of a cluster. */
+/* `tandem forecast --ranks`: 1, 2, 4, ... equal ranks of a cluster. */
 #ifndef TOOLS_FORECAST_RANKS_H
 #define TOOLS_FORECAST_RANKS_H
 

@@ -1,4 +1,4 @@
-/* See inspect.h. Elements are mapped, and read only where they are asked for. */
+/* See inspect.h. Files are mapped, and only the requested elements are read. */
 #include "tools/inspect/inspect.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static int widest_name(const tdm_tensor_list *list) {
   return widest < 60 ? (int)widest : 60;
 }
 
-/* A name is whatever the file has, and a terminal shows it. */
+/* Prints a line about the tensor. Its name is untrusted, so control characters are replaced. */
 static tdm_status print_line(int width, const tdm_listed_tensor *tensor) {
   char *shown = strdup(tensor->name);
   if (!shown) return tdm_fail_memory(strlen(tensor->name), "a name");

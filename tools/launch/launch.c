@@ -235,7 +235,8 @@ static void set_environment(const launch_options *options, mpi_name name, const 
   add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 
-/* MPIs' launchers take a word ":" wherever it stands for the beginning of another program. */
+/* Returns false if the command contains the word ":", which MPI launchers take for the beginning of
+ * another program. */
 static bool check_words(const launch_options *options) {
   for (char **word = options->program; *word; word++)
     if (strcmp(*word, ":") == 0)

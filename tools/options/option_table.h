@@ -55,7 +55,7 @@ struct option_table {
   /* The table whose rows follow, except rows with a name that exists already. */
   const option_table *below;
   size_t below_offset; /* offset of its options in the options of this table */
-  /* Checks options that exclude one another once all are read; NULL: none do. */
+  /* Checks options that exclude each other after all are read; NULL: none do. */
   tdm_status (*check)(const void *options);
 };
 

@@ -15,7 +15,7 @@ typedef struct output_file {
   FILE *stream;
 } output_file;
 
-/* Opens a file beside path to write to. */
+/* Opens a temporary file in the folder of path for writing. */
 tdm_status output_begin(const char *option, const char *path, output_file *out);
 /* Renames it to path if status, what writing it came to, is TDM_OK; else removes it. */
 tdm_status output_end(output_file *out, tdm_status status);

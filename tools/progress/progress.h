@@ -33,7 +33,7 @@ typedef struct progress_state {
 /* Formats the line of progress, shorter than `columns`. */
 enum { PROGRESS_LINE = 256 };
 void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *shown);
-/* Removes the line before other output is printed. The next update draws it at once. */
+/* Removes the line before other output is printed. The next update draws it immediately. */
 void progress_hide(progress *bar);
 /* Removes the line; the next update starts a new measurement of progress. */
 void progress_clear(progress *bar);

@@ -22,7 +22,7 @@ typedef struct attention_sizes {
   bool mask_hides; /* the mask is bool and hides scores; otherwise it is added to them */
 } attention_sizes;
 
-/* mask: the operand of that number; drops: by the attributes' p. */
+/* Reads the sizes. mask: index of the mask's operand; drops: whether the attributes' p applies. */
 static inline void attention_sizes_read(attention_sizes *sizes, const tdm_kernel_request *request,
                                         const tdm_spec *q, const tdm_spec *v, size_t mask,
                                         bool drops) {

@@ -5,7 +5,8 @@
 #include "devices/kernels/convolution/images.h"
 #include "devices/kernels/kernel_state.h"
 
-/* Height and width of (n, channels, height, width); of (n, channels, width) the height is 1. */
+/* Reads height and width of (n, channels, height, width); the height of (n, channels, width) is
+ * 1. */
 static inline void plane_sizes_read(int64_t sizes[2], const tdm_spec *spec) {
   const int rank = spec->shape.rank;
   sizes[0] = rank < 4 ? 1 : spec->shape.dims[rank - 2];
@@ -25,7 +26,7 @@ typedef struct convolution_sizes {
   int64_t dilation[2];
 } convolution_sizes;
 
-/* x, weight and y as for the convolution. */
+/* Reads the sizes. x, weight and y are those of the convolution. */
 static inline void convolution_sizes_read(convolution_sizes *sizes,
                                           const tdm_kernel_request *request, const tdm_spec *x,
                                           const tdm_spec *weight, const tdm_spec *y) {

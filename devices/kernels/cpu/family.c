@@ -32,7 +32,7 @@ bool tdm_cpu_ids_inside(const tdm_cpu_ids *ids, int64_t first, int64_t count, in
   return !ids_stray(&some, (uint64_t)rows, 0);
 }
 
-/* Position of the first stray id; there is one. */
+/* Returns the position of the first id out of range, which must exist. */
 static int64_t ids_first_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t ignored) {
   int64_t position = 0;
   while ((uint64_t)tdm_cpu_id(ids, position) < limit || tdm_cpu_id(ids, position) == ignored)

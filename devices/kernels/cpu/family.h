@@ -81,20 +81,21 @@ static inline int64_t tdm_cpu_id(const tdm_cpu_ids *ids, int64_t position) {
                    : ((const int32_t *)ids->data)[position];
 }
 
-/* INVALID_ARGUMENT, naming the first id that is not in [0, rows) ("ids 1000 at position 7 is
- * outside 0 to 999"), else TDM_OK. */
+/* Returns INVALID_ARGUMENT and names the first id that is not in [0, rows) ("ids 1000 at position 7
+ * is outside 0 to 999"), else TDM_OK. */
 tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) TDM_WARN_UNUSED;
-/* The same for indices of a dimension of that size ("index 5 at position 0 is outside 0 to 4"). */
+/* Does the same for indices of a dimension of that size ("index 5 at position 0 is outside 0 to
+ * 4"). */
 tdm_status tdm_cpu_indices_check(const tdm_cpu_ids *indices, int64_t size) TDM_WARN_UNUSED;
-/* INVALID_ARGUMENT, naming the first offset that is wrong, unless offsets begin with 0 and ascend
+/* Returns INVALID_ARGUMENT and names the first wrong offset, unless offsets begin with 0 and ascend
  * up to ids_count at most: "offsets 2 at position 2 is outside 3 to 4". */
 tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) TDM_WARN_UNUSED;
 /* Returns true if ids first <= i < first + count are in [0, rows). Sets no message. */
 bool tdm_cpu_ids_inside(const tdm_cpu_ids *ids, int64_t first, int64_t count, int64_t rows);
-/* The same for class indices, of which `ignored` is legal everywhere. */
+/* Does the same for class indices, among which `ignored` is always legal. */
 tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes,
                                  int64_t ignored) TDM_WARN_UNUSED;
-/* The same for counts of steps, which lie in [0, longest]. */
+/* Does the same for counts of steps, which must be in [0, longest]. */
 tdm_status tdm_cpu_lengths_check(const tdm_cpu_ids *lengths, int64_t longest) TDM_WARN_UNUSED;
 
 #endif

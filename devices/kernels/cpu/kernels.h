@@ -12,11 +12,11 @@
  * else what the visitor fails with. */
 tdm_status tdm_cpu_each_kernel(tdm_kernel_visitor visit, void *user) TDM_WARN_UNUSED;
 
-/* The same for the instruction set called isa; NULL: the best one. */
+/* Does the same for the instruction set called isa; NULL: the best one. */
 tdm_status tdm_cpu_each_kernel_of(const char *isa, tdm_kernel_visitor visit,
                                   void *user) TDM_WARN_UNUSED;
 
-/* The name of the instruction set that tdm_cpu_each_kernel visits; static. */
+/* Returns the name of the instruction set that tdm_cpu_each_kernel visits; static. */
 const char *tdm_cpu_instructions(void);
 
 #endif

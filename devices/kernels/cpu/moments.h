@@ -73,7 +73,8 @@ ALWAYS_INLINE deviations strips_deviations(const strips *from, real shift, real 
   return total;
 }
 
-/* The power of two that brings the largest distance from shift near 1; 1 if there is no such. */
+/* Returns the power of two that scales the largest distance from shift to near 1; 1 if there is
+ * none. */
 static __attribute__((noinline, cold, unused)) double strips_scale(const strips *from, real shift) {
   double largest = 0;
   for (int64_t i = 0; i < from->count; i++) {
@@ -146,7 +147,7 @@ ALWAYS_INLINE moments strips_moments(const strips *from, double epsilon) {
       .mean = (double)shift + mean * unit, .variance = variance < 0 ? 0 : variance, .scale = scale};
 }
 
-/* The same around 0: the mean is 0, the variance that of the squares. */
+/* Computes the same around 0: the mean is 0, and the variance that of the squares. */
 static inline moments row_moments_of_zero(const stored *x, int64_t count, double epsilon) {
   const strips from = {.x = x, .count = 1, .length = count};
   double squares = row_deviations(x, count, 0, 1).squares, scale = 1;
@@ -157,7 +158,7 @@ static inline moments row_moments_of_zero(const stored *x, int64_t count, double
   return (moments){.mean = 0, .variance = squares / (double)count, .scale = scale};
 }
 
-/* 1 / sqrt(variance + epsilon) */
+/* Returns 1 / sqrt(variance + epsilon). */
 static inline double moments_inverse(const moments *self, double epsilon) {
   const double scale = self->scale;
   return scale / sqrt(self->variance + epsilon * scale * scale);

@@ -25,7 +25,7 @@ static inline real row_max(const stored *x, int64_t count) {
 
 #define ROW_BLOCK 8192 /* elements that are summed in vectors, before sums are added in double */
 
-/* The sum of (x - shift) (y - other); y NULL: of x - shift. */
+/* Returns the sum of (x - shift) (y - other); y NULL: of x - shift. */
 static inline double row_sum_of_products(const stored *x, real shift, const stored *y, real other,
                                          int64_t count) {
   double total = 0;
@@ -53,7 +53,7 @@ static inline double row_sum(const stored *x, int64_t count) {
   return row_sum_of_products(x, 0, NULL, 0, count);
 }
 
-/* The sum of exp(x - shift), which are also stored in out if it is not NULL. */
+/* Returns the sum of exp(x - shift), which are also stored in out if it is not NULL. */
 static inline real row_sum_of_exp(const stored *x, real shift, stored *out, int64_t count) {
   vec_sums sums = {{{0}}};
   for (int64_t i = 0; i < count; i += LANES) {
@@ -71,8 +71,8 @@ static inline void row_log_softmax(const stored *x, stored *out, int64_t count) 
     element_store(out + i, (element_load(x + i, count - i) - most) - log_sum, count - i);
 }
 
-/* The same of up to LANES rows with up to LANES elements, each row in a lane: nothing is summed
- * across lanes. */
+/* Computes the same for up to LANES rows of up to LANES elements, each row in a lane: nothing is
+ * summed across lanes. */
 static inline void lanes_log_softmax(const stored *x, stored *out, int64_t rows, int64_t count) {
   vec values[LANES];
   for (int i = 0; i < LANES; i++)

@@ -13,7 +13,7 @@ static inline size_t sum_workspace_bytes(int64_t count) {
   return (size_t)ceil_div(count, SUM_BLOCK) * sizeof(double);
 }
 
-/* The same in double, where squares leave the range of `real`. */
+/* Computes the same in double, for squares outside the range of `real`. */
 static __attribute__((noinline, cold, unused)) double
 block_sum_of_wide_squares(const stored *x, const stored *y, int64_t count) {
   double sum = 0;
@@ -24,7 +24,7 @@ block_sum_of_wide_squares(const stored *x, const stored *y, int64_t count) {
   return sum;
 }
 
-/* The sum of squares of x - y over one block; y NULL: of x. */
+/* Returns the sum of squares of x - y over one block; y NULL: of x. */
 static inline double block_sum_of_squares(const stored *x, const stored *y, int64_t count) {
   vec sums[4] = {{0}, {0}, {0}, {0}};
   int64_t i = 0;

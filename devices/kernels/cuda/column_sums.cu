@@ -1,7 +1,7 @@
 /* Sums of columns, repeated until one piece is left. Invariant: see column_sums.h. */
 #include "devices/kernels/cuda/column_sums.h"
 
-/* x: (rows, columns), out: (pieces, columns). */
+/* Computes out (pieces, columns), the sums of the rows of each piece of x (rows, columns). */
 template <class real, class from, class to>
 static __global__ void sum_columns(const from *x, to *out, column_pieces pieces) {
   sum_piece<real>(pieces, out, [=](int64_t row, int64_t column) {

@@ -31,8 +31,8 @@ static inline column_pieces column_pieces_of(int64_t rows, int64_t columns) {
   return pieces;
 }
 
-/* In a launch of tiles * count blocks of BLOCK threads: out (count, columns) becomes the sums of
- * at(row, column) over the rows of each piece. */
+/* Computes out (count, columns), the sums of at(row, column) over the rows of each piece, in a
+ * launch of tiles * count blocks of BLOCK threads. */
 template <class real, class element, class value>
 static __device__ void sum_piece(const column_pieces &pieces, element *out, value at) {
   TDM_SHARED(real, of_groups, BLOCK);
@@ -54,7 +54,7 @@ static __device__ void sum_piece(const column_pieces &pieces, element *out, valu
   if (group == 0 && column < pieces.columns) out[piece * pieces.columns + column] = of_groups[lane];
 }
 
-/* Bytes of workspace for column_sums, of elements of so many bytes. */
+/* Returns the bytes of workspace for column_sums, for elements of so many bytes. */
 static inline size_t column_sums_bytes(int64_t rows, int64_t columns, size_t element_bytes) {
   size_t bytes = 0;
   for (int64_t left = column_pieces_of(rows, columns).count; left > 1;
@@ -68,7 +68,7 @@ static inline size_t column_sums_bytes(int64_t rows, int64_t columns, size_t ele
 template <class stored>
 tdm_status column_sums(const tdm_kernel_call *call, const stored *x, stored *out, int64_t rows,
                        int64_t columns, void *workspace);
-/* The same of what sum_piece has left. */
+/* Computes the same from the results of sum_piece. */
 template <class stored>
 tdm_status column_sums_of_pieces(const tdm_kernel_call *call, const real_of<stored> *x, stored *out,
                                  int64_t rows, int64_t columns, void *workspace);

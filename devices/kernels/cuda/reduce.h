@@ -47,7 +47,8 @@ template <class real> struct levelled_sum {
   }
 };
 
-/* All lanes get the result: partners exchange, and both of a pair add the same two values. */
+/* Returns the result to all lanes: partners exchange values, and both of a pair add the same
+ * two. */
 template <class combine, class number> static __device__ number warp_reduce(number value) {
   for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
     value = combine::of(value, __shfl_xor_sync(ALL_LANES, value, lanes));

@@ -10,7 +10,7 @@ static __global__ void search(const void *ids, bool wide, int64_t count, legal_r
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
-/* One block; ids: (count), firsts: (blocks). */
+/* Reports the first wrong id, in one block; ids: (count), firsts: (blocks). */
 static __global__ void report_first(const void *ids, bool wide, const int64_t *firsts,
                                     int64_t blocks, tdm_cuda_report *report) {
   const int64_t first = least_of(firsts, blocks);
@@ -65,8 +65,8 @@ static __global__ void search_offsets(const void *offsets, bool wide, int64_t co
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
-/* One block; offsets: (count), firsts: (blocks). An invalid offset replaces an invalid id as the
- * reported element. */
+/* Reports the first wrong offset, in one block; offsets: (count), firsts: (blocks). An invalid
+ * offset replaces an invalid id as the reported element. */
 static __global__ void report_offset(const void *offsets, bool wide, int64_t id_count,
                                      const int64_t *firsts, int64_t blocks,
                                      tdm_cuda_report *report) {

@@ -8,7 +8,7 @@
 static const int64_t REPORT_PIECE = 4096; /* elements that a block looks at */
 static const int64_t NOWHERE = INT64_MAX;
 
-/* Bytes of workspace for a search over count elements. */
+/* Returns the bytes of workspace for a search over count elements. */
 static inline size_t report_workspace_bytes(int64_t count) {
   return (size_t)ceil_div(count, REPORT_PIECE) * sizeof(int64_t);
 }
@@ -24,7 +24,7 @@ struct id_list {
  * that follow run all the same, and pass over ids outside. */
 tdm_status tdm_cuda_ids_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                               int64_t *workspace);
-/* The same of indices of a dimension of that size. */
+/* Does the same for indices of a dimension of that size. */
 tdm_status tdm_cuda_indices_check(const tdm_kernel_call *call, const id_list *indices, int64_t size,
                                   int64_t *workspace);
 /* Where values may lie: [least, least + count), or at the ignored one. */
@@ -37,14 +37,14 @@ struct legal_range {
 /* Enqueues a check that every id lies in the range; workspace: report_workspace_bytes. */
 tdm_status tdm_cuda_range_check(const tdm_kernel_call *call, const id_list *ids,
                                 const legal_range *range, int64_t *workspace);
-/* The same of ids in bags, and that offsets (data NULL: there are none) begin with 0 and ascend up
- * to their number; workspace: report_workspace_bytes of the larger count. */
+/* Does the same for ids in bags, and checks that offsets (data NULL: there are none) begin with 0
+ * and ascend up to their number; workspace: report_workspace_bytes of the larger count. */
 tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                                const id_list *offsets, int64_t *workspace);
-/* The same of class indices, of which `ignored` is legal everywhere. */
+/* Does the same for class indices, among which `ignored` is always legal. */
 tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *targets,
                                   int64_t classes, int64_t ignored, int64_t *workspace);
-/* The same of counts of steps, which lie in [0, longest]. */
+/* Does the same for counts of steps, which must be in [0, longest]. */
 tdm_status tdm_cuda_lengths_check(const tdm_kernel_call *call, const id_list *lengths,
                                   int64_t longest, int64_t *workspace);
 
@@ -56,8 +56,8 @@ static __device__ inline bool is_legal(int64_t id, const legal_range &range) {
          (range.ignores && id == range.ignored);
 }
 
-/* The first position in this block's piece of [0, count) where wrong(position), or NOWHERE; for
- * every thread. */
+/* Returns, to every thread, the first position in this block's piece of [0, count) where
+ * wrong(position), or NOWHERE. */
 template <class predicate> static __device__ int64_t first_wrong(int64_t count, predicate wrong) {
   const int64_t begin = (int64_t)blockIdx.x * REPORT_PIECE;
   const int64_t end = count - begin < REPORT_PIECE ? count : begin + REPORT_PIECE;
@@ -67,7 +67,7 @@ template <class predicate> static __device__ int64_t first_wrong(int64_t count, 
   return block_reduce<smaller_of_two>(first);
 }
 
-/* The least of firsts (count), for every thread of the one block. */
+/* Returns, to every thread of the one block, the least of firsts (count). */
 static __device__ inline int64_t least_of(const int64_t *firsts, int64_t count) {
   int64_t first = NOWHERE;
   EACH_OF_BLOCK(i, count) {

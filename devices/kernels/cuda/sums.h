@@ -11,7 +11,7 @@ template <class stored> static inline size_t sum_workspace_bytes(int64_t count) 
   return (size_t)ceil_div(count, SUM_PIECE) * sizeof(real_of<stored>);
 }
 
-/* One block. sums: (count), out: (): their sum / divisor. */
+/* Computes out () = the sum of sums (count) / divisor, in one block. */
 template <class stored>
 static __global__ void sum_of_pieces(const real_of<stored> *sums, int64_t count, double divisor,
                                      stored *out) {

@@ -75,7 +75,7 @@ typedef struct tdm_fill_attributes {
  * are equal, 1 elsewhere. */
 #define TDM_OP_MAXIMUM_SHARE "maximum_share"
 /* a, [b], both F or both int32, int64, uint8 or bool -> bool; `value`, which a's dtype holds
- * exactly, or 2^63 for the largest int64, stands for b where that is absent. */
+ * exactly, or 2^63 for the largest int64, replaces an absent b. */
 #define TDM_OP_COMPARE "compare"
 typedef enum tdm_comparison {
   TDM_COMPARISON_LESS = 0,
@@ -90,7 +90,7 @@ typedef struct tdm_compare_attributes {
   double value;
 } tdm_compare_attributes;
 /* condition bool, [a], [b] -> a or b, of any dtype: a where the condition is true, else b; `value`,
- * 0 of the 16-bit ones, stands for one that is absent. */
+ * 0 of the 16-bit ones, replaces an absent one. */
 #define TDM_OP_WHERE "where"
 typedef struct tdm_where_attributes {
   double value;

@@ -27,8 +27,8 @@ static inline void batch_norm_sizes_read(batch_norm_sizes *sizes, const tdm_kern
   sizes->instances = attributes->instances;
 }
 
-/* The same where x is normalized by its own statistics: every channel of an image is one of a
- * single image if instances are normalized. */
+/* Reads the same sizes for an x that is normalized by its own statistics. If instances are
+ * normalized, every channel of an image is a channel of a single image. */
 static inline void batch_norm_sizes_read_own(batch_norm_sizes *sizes,
                                              const tdm_kernel_request *request, const tdm_spec *x) {
   batch_norm_sizes_read(sizes, request, x);

@@ -48,7 +48,7 @@ typedef struct tdm_recurrent_attributes {
   int32_t input_gradient; /* gradients only; 1: d_x is computed */
   int32_t reserved;
 } tdm_recurrent_attributes;
-/* G of the comment above. */
+/* Returns G of the comment above. */
 static inline int64_t tdm_cell_gates(int32_t cell) {
   return cell == TDM_CELL_LSTM ? 4 : cell == TDM_CELL_GRU ? 3 : 1;
 }

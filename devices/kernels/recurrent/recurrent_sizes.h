@@ -16,7 +16,7 @@ typedef struct recurrent_sizes {
   bool wide_lengths; /* int64 */
 } recurrent_sizes;
 
-/* x (length, batch, in), y (length, batch, hidden). */
+/* Reads the sizes. x (length, batch, in), y (length, batch, hidden). */
 static inline void recurrent_sizes_read(recurrent_sizes *sizes, const tdm_kernel_request *request,
                                         const tdm_spec *x, const tdm_spec *y,
                                         const tdm_spec *lengths) {
@@ -32,7 +32,7 @@ static inline void recurrent_sizes_read(recurrent_sizes *sizes, const tdm_kernel
   sizes->wide_lengths = lengths->dtype == TDM_INT64;
 }
 
-/* The time of the step that is done after `done` others. */
+/* Returns the time of the step that is computed after `done` others. */
 static inline int64_t recurrent_time(const recurrent_sizes *sizes, int64_t done) {
   return sizes->reverse ? sizes->length - 1 - done : done;
 }

@@ -46,7 +46,7 @@ static void take_row(const forward_job *job, const attention_block *block, gathe
   if (state->drops) attention_drop(&job->of, block, i, scores);
 }
 
-/* y (rows) += exponentials times the block's values. */
+/* Adds exponentials times the block's values to y (rows). */
 static void add_values(const forward_job *job, const attention_block *block, const real *scores,
                        real *y) {
   const attention_state *state = job->of.state;
@@ -97,7 +97,7 @@ static void attend(const forward_job *job, attention_block *block) {
   }
 }
 
-/* A task is a block of queries of one head. */
+/* Computes tasks begin <= i < end. A task is a block of queries of one head. */
 static void forward_range(void *user, int64_t begin, int64_t end) {
   const forward_job *job = user;
   const attention_state *state = job->of.state;

@@ -43,7 +43,7 @@ typedef struct attention_block {
   int64_t columns;
 } attention_block;
 
-/* mask: the operand of that number. */
+/* Reads the state. mask: index of the mask's operand. */
 static inline void attention_state_read(attention_state *state, const tdm_kernel_request *request,
                                         const tdm_spec *q, const tdm_spec *v, size_t mask) {
   attention_sizes_read(&state->sizes, request, q, v, mask, true);
@@ -77,8 +77,8 @@ ALWAYS_INLINE void attention_mask(const attention_job *job, const attention_bloc
   }
 }
 
-/* scores (rows, KEYS apart) = scale q k^T + mask; -infinity where a query does not attend to a key.
- */
+/* Computes scores = scale q k^T + mask, whose rows are KEYS apart; -infinity where a query does not
+ * attend to a key. */
 ALWAYS_INLINE void attention_scores(const attention_job *job, const attention_block *block,
                                     real *scores) {
   const attention_state *state = job->state;

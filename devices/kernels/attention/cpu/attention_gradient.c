@@ -69,7 +69,7 @@ static void make_slopes(const gradient_job *job, const attention_block *block,
   }
 }
 
-/* d_q (rows) += slopes k. */
+/* Adds slopes k to d_q (rows). */
 static void add_queries(const gradient_job *job, const attention_block *block,
                         block_memory *memory) {
   const attention_state *state = job->of.state;
@@ -108,7 +108,7 @@ static void zero_rows(real *rows, int64_t count, int64_t stride, int64_t size) {
     row_zero(rows + i * stride, size);
 }
 
-/* A task is a head of one batch. */
+/* Computes tasks begin <= i < end. A task is a head of one batch. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const attention_state *state = job->of.state;

@@ -8,7 +8,7 @@
 #include "devices/kernels/attention/attention_sizes.h"
 #include "devices/kernels/cuda/reduce.h"
 
-/* mask: the operand of that number. */
+/* Allocates the state. mask: index of the mask's operand. */
 static inline attention_sizes *attention_prepare(const tdm_kernel_request *request,
                                                  tdm_kernel_answer *answer, const tdm_spec *q,
                                                  const tdm_spec *v, size_t mask, bool drops) {

@@ -8,7 +8,8 @@
 
 static const int PARTNERS = 128; /* threads of a block, and partners at a time */
 
-/* d_y, y: (batch, queries, heads width), means: (batch, queries, heads): d_y . y of each. */
+/* Computes means (batch, queries, heads) = d_y . y of each query. d_y, y: (batch, queries, heads
+ * width). */
 template <class stored>
 static __global__ void multiply_outputs(const stored *d_y, const stored *y, int64_t width,
                                         stored *means, int64_t count) {
@@ -21,7 +22,7 @@ static __global__ void multiply_outputs(const stored *d_y, const stored *y, int6
   }
 }
 
-/* One pair's probability, its probability after dropout, and the slope of its score. */
+/* Computes one pair's probability, its probability after dropout, and the gradient of its score. */
 template <class stored>
 static __device__ inline void slope_of(const stored *q, const stored *k, const stored *v,
                                        const stored *d_y, int64_t dim, int64_t width, double scale,
@@ -126,7 +127,7 @@ template <class stored> static tdm_status run_side(const tdm_kernel_call *call, 
       call->scalars->seed, (uint32_t)call->scalars->step);
 }
 
-/* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */
+/* Computes d_q, d_k, d_v from d_y, q, k, v, y, log_sums, [padding]. */
 template <class stored> static tdm_status attention_gradient_run(const tdm_kernel_call *call) {
   const attention_sizes *state = state_of<attention_sizes>(call);
   const int64_t rows = state->batch * state->queries * state->heads;

@@ -48,7 +48,7 @@ ALWAYS_INLINE vec every_second(vec a, vec b) {
 #endif
 }
 
-/* Copies `count` elements that lie two apart, and reads none after the last. Writes up to one
+/* Copies `count` elements at every second position, and reads none after the last. Writes up to one
  * vector beyond `count`. */
 ALWAYS_INLINE void copy_second_loose(real *to, const real *from, int64_t ahead, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES, from += 2 * LANES) {
@@ -124,7 +124,7 @@ typedef struct tile_job {
   int64_t ahead_lines; /* lines that are not prefetched yet */
 } tile_job;
 
-/* The sums (windows, tile's channels) go to y (channels, h', w') from element `at` on. */
+/* Stores the sums (windows, tile's channels) to y (channels, h', w') from element `at` on. */
 static __attribute__((noinline)) void store_tile(const tile_job *job, int64_t windows,
                                                  int64_t vectors, const vec (*sums)[VECTORS],
                                                  int64_t at) {
@@ -151,7 +151,8 @@ static __attribute__((noinline)) void store_tile(const tile_job *job, int64_t wi
   }
 }
 
-/* The lines of y that a tile is going to write lie far apart: they come while its sums are made. */
+/* Prefetches the lines of y that a tile will write, which are far apart, while its sums are
+ * computed. */
 ALWAYS_INLINE void fetch_target(const tile_job *job, int64_t at) {
   const int64_t plane = job->plan->out_size[0] * job->plan->out_size[1];
   const real *to = job->y + at;
@@ -259,7 +260,7 @@ static int64_t lines_of(int64_t left, int64_t windows) {
   return left >= 2 && windows * 2 <= WIDE ? 2 : 1;
 }
 
-/* All windows of one band and phase; tiles of even widths. */
+/* Computes all windows of one band and phase in tiles of equal width. */
 static void tiles_of_windows(tile_job *job, const channel_phase *phase, const real *padded,
                              int64_t band) {
   const channel_plan *plan = job->plan;

@@ -75,7 +75,7 @@ static inline int64_t channel_tile_width(const channel_plan *plan, int64_t first
   return plan->out - first > LANES ? CHANNEL_TILE : LANES;
 }
 
-/* Where that tile lies in a phase of the packed weight. */
+/* Returns the position of that tile in a phase of the packed weight. */
 static inline int64_t channel_tile_place(const channel_plan *plan, const channel_phase *phase,
                                          int64_t first) {
   const int64_t padded_out = ceil_div(plan->out, LANES) * LANES;
@@ -87,7 +87,7 @@ static inline int64_t channel_span(const channel_plan *plan, int64_t first, int6
   return (end - 1) / plan->taps - first / plan->taps + 1;
 }
 
-/* Bytes of a packed weight, and of `in` channels of a padded band; multiples of 64. */
+/* Returns the bytes of a packed weight, and of `in` channels of a padded band; multiples of 64. */
 size_t channel_weight_bytes(const channel_plan *plan);
 size_t channel_padded_bytes(const channel_plan *plan, int64_t in);
 
@@ -96,7 +96,7 @@ size_t channel_padded_bytes(const channel_plan *plan, int64_t in);
 void channel_weight(const channel_plan *plan, int64_t tile, const real *weight, int64_t out_step,
                     int64_t in_step, real *packed);
 
-/* padded of band `band` of `in` channels x (in, h, w). */
+/* Writes the padded copy of band `band` of `in` channels x (in, h, w). */
 void channel_pad(const channel_plan *plan, int64_t in, const real *x, int64_t band, real *padded);
 
 /* Images that read a tile's weight one after the other, of one group: where they are small, it
@@ -131,7 +131,8 @@ typedef struct channel_part {
   int64_t columns;
 } channel_part;
 
-/* Bytes of memory that channel_gradient needs for a part of so many tiles and columns. */
+/* Returns the bytes of memory that channel_gradient requires for a part of so many tiles and
+ * columns. */
 size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t columns);
 
 /* The images of one group. */

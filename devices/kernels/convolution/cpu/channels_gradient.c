@@ -18,7 +18,7 @@ void channel_plan_gradient(channel_plan *plan, const convolution_sizes *of) {
   if (plan->set_images < 1) plan->set_images = 1;
 }
 
-/* Sizes of the buffers in channel_gradient's memory, in the order in which they lie there. */
+/* Returns the size of the second buffer in channel_gradient's memory. */
 static size_t turned_bytes(const channel_plan *plan) {
   return aligned_bytes((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real)) *
          (size_t)plan->set_images;
@@ -31,8 +31,8 @@ size_t channel_gradient_bytes(const channel_plan *plan, int64_t tiles, int64_t c
          sums_bytes;
 }
 
-/* turned (count, vectors of channels) from d_y (channels, ...), whose channels are pixels apart:
- * squares that are transposed in registers. */
+/* Transposes d_y (channels, ...), whose channels are `pixels` elements apart, to turned (count,
+ * vectors of channels), in squares in registers. */
 static void turn(const real *d_y, int64_t pixels, int64_t channels, int64_t count, real *turned) {
   const int64_t width = channels > LANES ? CHANNEL_TILE : LANES;
   for (int64_t first = 0; first < count; first += LANES) {
@@ -133,7 +133,7 @@ static void add_band(tile_job *job, const channel_part *part, int64_t out, real 
   }
 }
 
-/* out rows of d_weight, from its column on, from sums (k, vectors of channels). */
+/* Writes `out` rows of d_weight, from its column on, from sums (k, vectors of channels). */
 static void put_sums(const channel_plan *plan, int64_t out, int64_t k, const real *sums,
                      real *d_weight) {
   const int64_t width = out > LANES ? CHANNEL_TILE : LANES, row = plan->in * plan->taps;

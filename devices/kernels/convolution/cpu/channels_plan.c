@@ -156,8 +156,8 @@ static void pack_square(const channel_plan *plan, int64_t tile_first, int64_t ch
   }
 }
 
-/* The same where there is one tap, of which elements are out_step and in_step apart, one of them 1:
- * for one vector of channels. */
+/* Does the same for one vector of channels if there is one tap. Elements are out_step and in_step
+ * apart, one of which is 1. */
 static void pack_single(const channel_plan *plan, int64_t channel, int64_t width,
                         const real *weight, int64_t out_step, int64_t in_step, real *to) {
   const int64_t left = plan->out - channel;

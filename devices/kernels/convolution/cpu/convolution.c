@@ -120,7 +120,7 @@ static void prepare_columns(const tdm_kernel_request *request, tdm_kernel_answer
           product_packed_bytes(state->k, state->rows * state->sizes.out_size[1]));
 }
 
-/* y (out, pixels) = bias, for count columns from `first` on. */
+/* Sets `count` columns of y (out, pixels), from `first` on, to bias. */
 static void begin_with_bias(const convolution_state *state, const real *bias, real *y,
                             int64_t count) {
   for (int64_t o = 0; o < state->sizes.out; o++) {
@@ -131,7 +131,7 @@ static void begin_with_bias(const convolution_state *state, const real *bias, re
   }
 }
 
-/* Item: (image, group, block of rows). */
+/* Computes one item: (image, group, block of rows). */
 static void forward_item(const void *job, int64_t item, char *memory) {
   const tdm_kernel_call *call = job;
   const convolution_state *state = call->state;

@@ -56,7 +56,7 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
 void convolution_columns(const convolution_state *state, const real *x, int64_t first,
                          int64_t count, real *columns);
 
-/* Convolution by sliding windows. prepare sets the workspace in `answer`. */
+/* Prepares and executes convolutions by sliding windows. prepare sets the workspace in `answer`. */
 void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                convolution_state *state);
 void convolution_slide_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -66,8 +66,8 @@ void convolution_slide_back_execute(const tdm_kernel_call *call);
 /* Plans the gradient of the parameters; returns the bytes of memory that
  * convolution_slide_parameter needs. */
 size_t convolution_slide_parameter_bytes(convolution_state *state);
-/* d_weight (out, k) of one group += what image_count images give: d_y (image_count, groups, out,
- * pixels) and x (image_count, groups, in, h, w) from that group on. */
+/* Adds the contribution of image_count images to d_weight (out, k) of one group: d_y (image_count,
+ * groups, out, pixels) and x (image_count, groups, in, h, w), beginning at that group. */
 void convolution_slide_parameter(const convolution_state *state, const real *d_y, const real *x,
                                  int64_t image_count, char *memory, real *d_weight);
 
@@ -77,8 +77,8 @@ convolution_algorithm convolution_algorithm_forward(const convolution_state *sta
 convolution_algorithm convolution_algorithm_back(const convolution_state *state);
 convolution_algorithm convolution_algorithm_parameter(const convolution_state *state);
 
-/* Convolution with channels in lanes. prepare sets the workspace in `answer`. The gradient of the
- * parameters excludes the bias. */
+/* Prepares and executes convolutions with channels in lanes. prepare sets the workspace in
+ * `answer`. The gradient of the parameters excludes the bias. */
 void convolution_channels_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                   convolution_state *state);
 void convolution_channels_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -89,7 +89,7 @@ void convolution_channels_execute(const tdm_kernel_call *call);
 void convolution_channels_back_execute(const tdm_kernel_call *call);
 void convolution_channels_parameter_execute(const tdm_kernel_call *call);
 
-/* The same with pixels in lanes, where the kernel has one tap. */
+/* Does the same with pixels in lanes, for kernels of one tap. */
 void convolution_one_tap_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  convolution_state *state);
 void convolution_one_tap_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -119,7 +119,7 @@ void convolution_share_items(convolution_state *state, tdm_kernel_answer *answer
 typedef void (*convolution_item)(const void *job, int64_t item, char *memory);
 void convolution_run_items(const tdm_kernel_call *call, convolution_item item, const void *job);
 
-/* Bytes of the columns of one block of rows. */
+/* Returns the bytes of the columns of one block of rows. */
 static inline size_t columns_bytes(const convolution_state *state) {
   const int64_t count = state->k * state->rows * state->sizes.out_size[1];
   return aligned_bytes((size_t)count * sizeof(real));

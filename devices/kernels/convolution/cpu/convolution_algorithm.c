@@ -4,7 +4,7 @@
 #include "devices/kernels/convolution/cpu/convolution.h"
 #include "devices/kernels/cpu/vector.h"
 
-/* Measured beside full lanes of channels: what columns cost, sliding, sliding for the gradient of
+/* Costs relative to full lanes of channels, measured: columns, sliding, sliding for the gradient of
  * the weight, and, in steps of its sums, storing a tile of channels. */
 #define COLUMNS_COST 1.6
 #define SLIDE_COST 1.05
@@ -29,7 +29,8 @@ static double lanes_share(int64_t useful) {
   return useful > 0 ? (double)useful / (double)(ceil_div(useful, LANES) * LANES) : 0.01;
 }
 
-/* The quicker of the two; an element is the sum of `products`, `out` channels are in lanes. */
+/* Returns the faster of channels in lanes and `other`. An element is the sum of `products`; `out`
+ * channels are in lanes. */
 static convolution_algorithm quicker(const convolution_state *state, int64_t out, double products,
                                      convolution_algorithm other, double other_cost) {
   const int64_t taps = state->sizes.kernel[0] * state->sizes.kernel[1];

@@ -154,7 +154,8 @@ static int64_t parameter_items(const convolution_state *state) {
 }
 
 /* Halves parts until their data fit the caches and there are as many as wanted. Stops earlier if
- * halving costs more than it gains: with few columns, the cost of turning d_y is shared by few. */
+ * halving costs more than it gains: with few columns, few columns share the cost of transposing
+ * d_y. */
 static void choose_parts(convolution_state *state, int64_t wanted) {
   const channel_plan *plan = &state->channels;
   const int64_t column_bytes = CHANNEL_TILE * (int64_t)sizeof(real);

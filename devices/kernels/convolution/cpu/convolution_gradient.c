@@ -29,7 +29,7 @@ ALWAYS_INLINE void add_columns_row(const convolution_state *state, row_span span
     row[x * stride + span.shift] += from[x];
 }
 
-/* d_x (in, h, w) += columns (k, count x width), the reverse of convolution_columns. */
+/* Adds columns (k, count x width) to d_x (in, h, w), the reverse of convolution_columns. */
 static void add_columns(const convolution_state *state, real *d_x, int64_t first, int64_t count,
                         const real *columns) {
   const int64_t width = state->sizes.out_size[1];
@@ -49,7 +49,7 @@ static void add_columns(const convolution_state *state, real *d_x, int64_t first
   }
 }
 
-/* Item: (image, group). */
+/* Computes one item: (image, group). */
 static void input_item(const void *job, int64_t item, char *memory) {
   const tdm_kernel_call *call = job;
   real *columns = (real *)memory;
@@ -131,7 +131,7 @@ static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_reques
   return TDM_OK;
 }
 
-/* part (out, k) += d_y (out, count) times columns (k, count), transposed. */
+/* Adds d_y (out, count) times the transposed columns (k, count) to part (out, k). */
 static void add_product(const convolution_state *state, const real *d_y, matrix columns,
                         int64_t count, real *memory, real *part) {
   const packed_matrix packed = {memory, count, state->k};
@@ -140,7 +140,7 @@ static void add_product(const convolution_state *state, const real *d_y, matrix 
                  state->k);
 }
 
-/* The same over all blocks of rows of one image and group: x (in, h, w). */
+/* Does the same for all blocks of rows of one image and group: x (in, h, w). */
 static void add_products(const convolution_state *state, const real *d_y, const real *x,
                          char *memory, real *part) {
   for (int64_t first = 0; first < state->sizes.out_size[0]; first += state->rows) {
@@ -155,7 +155,7 @@ static void add_products(const convolution_state *state, const real *d_y, const 
   }
 }
 
-/* part (groups, out, k) += what images first <= image < end give. */
+/* Adds the contribution of images first <= image < end to part (groups, out, k). */
 static void add_images(const tdm_kernel_call *call, int64_t first, int64_t end, char *memory,
                        real *part) {
   const convolution_state *state = call->state;
@@ -191,7 +191,7 @@ static void parameter_tasks(void *user, int64_t begin, int64_t end) {
   }
 }
 
-/* Rows (k) of the weight's gradient (groups x out, k). */
+/* Sums the parts of rows begin <= row < end of the weight's gradient (groups x out, k). */
 static void sum_parts(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const convolution_state *state = call->state;

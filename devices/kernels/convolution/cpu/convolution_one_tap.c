@@ -37,7 +37,7 @@ static real *packed_of(const tdm_kernel_call *call, int64_t group) {
   return (real *)((char *)call->workspace + (size_t)group * one_tap_weight_bytes(&state->one_tap));
 }
 
-/* Item: (image, group, block). */
+/* Computes one item: (image, group, block). */
 static void multiply_block(const void *user, int64_t item, char *panels) {
   const one_tap_job *job = user;
   const convolution_state *state = job->call->state;

@@ -61,7 +61,7 @@ typedef struct windows_job {
   real *y;          /* (images, groups, out, h', w') */
 } windows_job;
 
-/* Item: (image, group, band). */
+/* Computes one item: (image, group, band). */
 static void slide_item(const void *user, int64_t item, char *memory) {
   const windows_job *job = user;
   const convolution_state *state = job->call->state;

@@ -35,8 +35,8 @@ static int64_t tile_height(const one_tap_plan *plan, int64_t first) {
   return ceil_div(left, ceil_div(left, TALL));
 }
 
-/* to (in, height) from weight (height, in), whose rows are out_step apart: squares that are
- * transposed in registers. */
+/* Transposes weight (height, in), whose rows are out_step apart, to `to` (in, height), in squares
+ * in registers. */
 static void pack_turned(int64_t in, int64_t height, const real *weight, int64_t out_step,
                         real *to) {
   for (int64_t i = 0; i < in; i += LANES) {

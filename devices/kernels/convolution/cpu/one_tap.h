@@ -20,7 +20,7 @@ typedef struct one_tap_plan {
 /* Fills block_panels and blocks from the rest. */
 void one_tap_plan_finish(one_tap_plan *plan);
 
-/* Bytes of the packed weight, and of the panels of a block; multiples of 64. */
+/* Returns the bytes of the packed weight, and of the panels of a block; multiples of 64. */
 size_t one_tap_weight_bytes(const one_tap_plan *plan);
 size_t one_tap_panel_bytes(const one_tap_plan *plan);
 
@@ -29,8 +29,8 @@ size_t one_tap_panel_bytes(const one_tap_plan *plan);
 void one_tap_weight(const one_tap_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
                     real *packed);
 
-/* Block `block` of y (out, pixels) = bias (out; NULL: zeros) + weight x, of x (in, pixels): bias,
- * then channel after channel. panels is memory. */
+/* Computes block `block` of y (out, pixels) = bias (out; NULL: zeros) + weight x, with x (in,
+ * pixels). Adds bias, then channel after channel. panels is scratch memory. */
 void one_tap_block(const one_tap_plan *plan, const real *packed, const real *bias, const real *x,
                    int64_t block, real *panels, real *y);
 

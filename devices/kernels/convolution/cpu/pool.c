@@ -10,7 +10,7 @@
 
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
-/* The maximum of one window, and where it is. */
+/* Computes the maximum of one window and its position. */
 static void max_window(const pool_state *state, const stored *x, pool_window rows,
                        pool_window columns, stored *y, int32_t *index) {
   const int64_t width = state->sizes.size[1];
@@ -84,7 +84,7 @@ ALWAYS_INLINE void max_windows(const window_shape shape, const stored *x, int64_
 #endif
 }
 
-/* The same, with what is usual known to the compiler. */
+/* Does the same, with constant fields for the usual shapes. */
 static void max_windows_of(window_shape shape, const stored *x, int64_t width, int64_t row,
                            int64_t column, int64_t lanes, stored *y, int32_t *indices) {
   const bool square = shape.rows == 2 && shape.taps == 2 && shape.row_step == 1 &&

@@ -265,7 +265,8 @@ ALWAYS_INLINE void tiles_of_vectors(const int vectors, const tile_job *job, int6
   }
 }
 
-/* Low tiles are wide, so that they have as many sums as the products take time. */
+/* Computes tiles of `height` channels. Low tiles are wide, so that loads do not take longer than
+ * the products. */
 static void tiles_of_channels(const tile_job *job, int64_t height, const real *padded, real *y,
                               int64_t vectors) {
   cursor at = {0, 0};

@@ -27,25 +27,26 @@ typedef struct slide_plan {
 /* Fills rows, bands, padded_rows, width and flat from the rest. */
 void slide_plan_finish(slide_plan *plan);
 
-/* Bytes of the weight as slide_band reads it, of one band padded, and of slide_band's scratch;
+/* Returns the bytes of the packed weight, of one padded band, and of slide_band's scratch;
  * multiples of 64. */
 size_t slide_weight_bytes(const slide_plan *plan);
 size_t slide_padded_bytes(const slide_plan *plan);
 size_t slide_scratch_bytes(const slide_plan *plan);
 
-/* The weight of one group in the order in which it is read. Element (o, i, tap) is at o * out_step
- * + i * in_step + tap of weight, its taps from the last to the first if reversed. */
+/* Copies the weight of one group in the order in which slide_band reads it. Element (o, i, tap) is
+ * at o * out_step + i * in_step + tap of weight; taps are in reverse order if `reversed`. */
 void slide_weight(const slide_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
                   bool reversed, real *to);
 
-/* padded of band `band` of x (in, h, w). */
+/* Writes the padded copy of band `band` of x (in, h, w). */
 void slide_pad(const slide_plan *plan, const real *x, int64_t band, real *padded);
 
-/* Rows of band `band` of y (out, h', w') = bias (out; NULL: zeros) + the convolution. */
+/* Computes the rows of band `band` of y (out, h', w') = bias (out; NULL: zeros) + the
+ * convolution. */
 void slide_band(const slide_plan *plan, const real *weight, const real *bias, const real *padded,
                 int64_t band, real *scratch, real *y);
 
-/* Bands whose padded copies follow one another, for the gradient of the weight. */
+/* Bands whose padded copies are contiguous, for the gradient of the weight. */
 typedef struct slide_bands {
   const real *padded;        /* count times slide_padded_bytes */
   const real *const *d_y;    /* (count): the band's first row of (out, h', w') */
@@ -53,10 +54,10 @@ typedef struct slide_bands {
   int64_t count;
 } slide_bands;
 
-/* d_weight (out, in x kernel) += the products of these bands. */
+/* Adds the products of these bands to d_weight (out, in x kernel). */
 void slide_weight_gradient(const slide_plan *plan, const slide_bands *bands, real *d_weight);
 
-/* Rows of band `band`. */
+/* Returns the number of rows of band `band`. */
 static inline int64_t slide_row_count(const slide_plan *plan, int64_t band) {
   return lesser_of(plan->out_size[0] - band * plan->rows, plan->rows);
 }

@@ -137,7 +137,7 @@ static void tile_of_any_size(int64_t channels, int64_t taps, const tile_job *job
   }
 }
 
-/* Of `left` that are left, those of the next tile: tiles of even sizes. */
+/* Returns the size of the next tile, so that the remaining `left` are divided evenly. */
 static int64_t even_size(int64_t left, int64_t most) {
   return ceil_div(left, ceil_div(left, most));
 }

@@ -1,5 +1,5 @@
-/* The convolution and its gradients, each element by a thread or a block of its own that sums in
- * one order. Invariant: an element of the result depends only on the operands, not on the grid. */
+/* The convolution and its gradients. A thread or a block computes an element as one sum in one
+ * order. Invariant: an element of the result depends only on the operands, not on the grid. */
 #include "devices/kernels/convolution/image_sizes.h"
 #include "devices/kernels/convolution/images.h"
 #include "devices/kernels/cuda/reduce.h"
@@ -15,8 +15,8 @@ static tdm_status convolution_prepare_state(const tdm_kernel_request *request,
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* x: (images, groups, in, h, w), weight: (groups, out, in, kh, kw), bias: (groups, out) or NULL, y:
- * (images, groups, out, h', w'). */
+/* Computes y (images, groups, out, h', w') from x (images, groups, in, h, w), weight (groups, out,
+ * in, kh, kw) and bias (groups, out) or NULL. */
 template <class stored>
 static __global__ void convolve(const stored *x, const stored *weight, const stored *bias,
                                 stored *y, convolution_sizes shape, int64_t count) {
@@ -116,7 +116,7 @@ static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *r
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
 
-/* A tap a block; d_y, x as for convolve, d_weight: (taps). */
+/* Computes one tap of d_weight (taps) per block; d_y and x as for convolve. */
 template <class stored>
 static __global__ void weight_gradient(const stored *d_y, const stored *x, stored *d_weight,
                                        convolution_sizes shape, int64_t taps) {
@@ -148,7 +148,7 @@ static __global__ void weight_gradient(const stored *d_y, const stored *x, store
   }
 }
 
-/* A channel a block; d_y: (images, channels, pixels), d_bias: (channels). */
+/* Computes one channel of d_bias (channels) per block from d_y (images, channels, pixels). */
 template <class stored>
 static __global__ void bias_gradient(const stored *d_y, stored *d_bias, int64_t images,
                                      int64_t channels, int64_t pixels) {

@@ -13,7 +13,7 @@ static tdm_status pool_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   return TDM_OK;
 }
 
-/* The windows along an axis that may hold element i, from first to last. */
+/* Return the first and the last window along an axis that may contain element i. */
 static __device__ inline int64_t first_window(const pool_sizes &pool, int axis, int64_t i) {
   if (pool.attributes.adaptive != 0) return i * pool.out_size[axis] / pool.size[axis];
   const int64_t stride = pool.attributes.stride[axis];
@@ -32,7 +32,7 @@ static __device__ inline int64_t last_window(const pool_sizes &pool, int axis, i
 
 /* ---- Maximum --------------------------------------------------------------------------------- */
 
-/* x: (planes, h, w), y, indices: (planes, h', w'). */
+/* Computes y and indices (planes, h', w') from x (planes, h, w). */
 template <class stored>
 static __global__ void max_pool(const stored *x, stored *y, int32_t *indices, pool_sizes pool,
                                 int64_t count) {
@@ -66,7 +66,7 @@ template <class stored> static tdm_status run_max(const tdm_kernel_call *call) {
                        output_of<int32_t>(call, 1), *state, count);
 }
 
-/* d_y, indices: (planes, h', w'), d_x: (planes, h, w). */
+/* Computes d_x (planes, h, w) from d_y and indices (planes, h', w'). */
 template <class stored>
 static __global__ void max_pool_gradient(const stored *d_y, const int32_t *indices, stored *d_x,
                                          pool_sizes pool, int64_t count) {
@@ -97,7 +97,7 @@ template <class stored> static tdm_status run_max_gradient(const tdm_kernel_call
 
 /* ---- Average --------------------------------------------------------------------------------- */
 
-/* x: (planes, h, w), y: (planes, h', w'). */
+/* Computes y (planes, h', w') from x (planes, h, w). */
 template <class stored>
 static __global__ void average_pool(const stored *x, stored *y, pool_sizes pool, int64_t count) {
   typedef real_of<stored> real;
@@ -122,7 +122,7 @@ template <class stored> static tdm_status run_average(const tdm_kernel_call *cal
                        input_of<stored>(call, 0), output_of<stored>(call, 0), *state, count);
 }
 
-/* d_y: (planes, h', w'), d_x: (planes, h, w). */
+/* Computes d_x (planes, h, w) from d_y (planes, h', w'). */
 template <class stored>
 static __global__ void average_pool_gradient(const stored *d_y, stored *d_x, pool_sizes pool,
                                              int64_t count) {

@@ -48,7 +48,8 @@ static inline void broadcast_walk_next(broadcast_walk *walk) {
     walk->at[k] = walk->place.at[k];
 }
 
-/* From one element of a row to the next of operand k: 1, or 0 where it is repeated. */
+/* Returns the distance between neighbouring elements of a row of operand k: 1, or 0 if it is
+ * repeated. */
 static inline int64_t broadcast_step(const tdm_broadcast *broadcast, size_t k) {
   return broadcast->steps[k][broadcast->rank - 1];
 }

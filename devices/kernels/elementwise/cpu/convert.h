@@ -4,11 +4,11 @@
 
 #include "tandem/devices/kernel.h"
 
-/* from: count elements of a floating dtype. */
+/* Converts count elements of a floating dtype. */
 void convert_to_double(tdm_dtype dtype, const void *from, double *to, int64_t count);
-/* from: count elements of an integer dtype or bool. */
+/* Converts count elements of an integer dtype or bool. */
 void convert_to_int64(tdm_dtype dtype, const void *from, int64_t *to, int64_t count);
-/* to: count elements of any dtype but the 16-bit ones. */
+/* Convert to count elements of any dtype except the 16-bit ones. */
 void convert_from_double(tdm_dtype dtype, const double *from, void *to, int64_t count);
 void convert_from_int64(tdm_dtype dtype, const int64_t *from, void *to, int64_t count);
 

@@ -67,7 +67,7 @@ ALWAYS_INLINE void draw_blocks(uint64_t seed, uint64_t stream, uint32_t step, ui
   }
 }
 
-/* At least count blocks. */
+/* Draws the random words of at least count blocks. */
 static void draw_words(uint64_t seed, uint64_t stream, uint32_t step, uint64_t block, int64_t count,
                        uint32_t words[4 * BLOCKS]) {
   if (count <= FEW_BLOCKS)
@@ -76,7 +76,7 @@ static void draw_words(uint64_t seed, uint64_t stream, uint32_t step, uint64_t b
     draw_blocks(seed, stream, step, block, BLOCKS, words);
 }
 
-/* count elements whose places in the whole value begin at `place`. */
+/* Drops count elements, which begin at `place` in the whole value. */
 static void drop_stretch(const tdm_kernel_call *call, const stored *x, stored *y, uint64_t place,
                          int64_t count) {
   const dropout_state *state = call->state;

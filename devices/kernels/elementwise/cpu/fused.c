@@ -42,7 +42,7 @@ static int64_t last_reader(const tdm_fused_attributes *program, int64_t member) 
   return last;
 }
 
-/* A tile is free again after the last member that reads it. */
+/* Chooses a tile for each result. A tile is free again after the last member that reads it. */
 static void choose_tiles(const tdm_fused_attributes *program, fused_state *state) {
   int64_t busy_until[TDM_FUSED_MEMBERS] = {0};
   for (int64_t m = 0; m < program->member_count; m++) {
@@ -98,7 +98,8 @@ typedef struct fused_calls {
   member_call members[TDM_FUSED_MEMBERS];
 } fused_calls;
 
-/* Where element 0 would lie if element `first` lies at the beginning of the tile. */
+/* Returns the address that element 0 would have if element `first` were at the beginning of the
+ * tile. */
 static void *address_of_first(unsigned char *tile, int64_t first, size_t element_bytes) {
   return (void *)((uintptr_t)tile - (uintptr_t)first * element_bytes);
 }
@@ -178,5 +179,5 @@ static tdm_status fused_execute(const tdm_kernel_call *call) {
   return tdm_fail(run.status, "%s", run.message);
 }
 
-/* Members have any dtypes, whatever the first result's is. */
+/* Accepts members of any dtypes, independent of the first result's dtype. */
 KERNELS(fused, KERNEL_OF_FLOATS(TDM_OP_FUSED, fused_prepare, fused_execute))

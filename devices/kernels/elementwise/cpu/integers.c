@@ -26,7 +26,8 @@ static tdm_status integers_prepare(const tdm_kernel_request *request, tdm_kernel
 
 /* ---- Of two values --------------------------------------------------------------------------- */
 
-/* x / y, rounded down or toward 0: 0 if y is 0; the least number divided by -1 wraps to itself. */
+/* Returns x / y, rounded down or toward 0; 0 if y is 0. The least number divided by -1 wraps to
+ * itself. */
 static inline int64_t quotient(int64_t x, int64_t y, bool rounds_down) {
   if (y == 0) return 0;
   if (y == -1) return (int64_t)(0 - (uint64_t)x);
@@ -34,7 +35,7 @@ static inline int64_t quotient(int64_t x, int64_t y, bool rounds_down) {
   return toward_zero - (rounds_down && x % y != 0 && (x < 0) != (y < 0));
 }
 
-/* x less y times their quotient rounded down, of y's sign: x if y is 0. */
+/* Returns x - y times their quotient rounded down, with y's sign; x if y is 0. */
 static inline int64_t remainder_of(int64_t x, int64_t y) {
   if (y == 0 || y == -1) return y == 0 ? x : 0;
   const int64_t left = x % y;

@@ -13,7 +13,7 @@ struct cast_state {
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 
-/* x, out: (count). */
+/* Converts x (count) to out (count). */
 static __global__ void cast(tdm_dtype from, const void *x, tdm_dtype to, void *out, int64_t count) {
   EACH_ELEMENT(i, count) {
     convert_element(from, x, to, out, i);
@@ -37,7 +37,7 @@ static tdm_status cast_execute(const tdm_kernel_call *call) {
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
-/* out: (count), every element these bits. */
+/* Sets every element of out (count) to these bits. */
 template <class word> static __global__ void fill(word *out, word bits, int64_t count) {
   EACH_ELEMENT(i, count) {
     out[i] = bits;

@@ -23,8 +23,8 @@ static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_
   return TDM_OK;
 }
 
-/* out: (sizes), count in all; a and b lack the dimensions that they repeat; b
- * may be NULL: value. */
+/* Computes out (sizes) of `count` elements. a and b are not stored along the dimensions that they
+ * repeat; b NULL: value. */
 template <class number>
 static __global__ void compare(const number *a, const number *b, uint8_t *out, int comparison,
                                number value, broadcast_sizes sizes, int64_t count) {

@@ -17,7 +17,7 @@ static __host__ __device__ inline int64_t saturate(double x, double least, doubl
 #define STORE_INT64(dtype, element, of_double, of_int64)                                           \
   if (to == dtype) static_cast<element *>(out)[i] = of_int64;
 
-/* out[i] = x, of dtype `to`. */
+/* Stores x in out[i], converted to dtype `to`. */
 static __host__ __device__ inline void store_double(tdm_dtype to, void *out, int64_t i, double x) {
   TDM_CONVERSIONS(STORE_DOUBLE)
 }
@@ -36,7 +36,7 @@ static __device__ inline int64_t load_int64(tdm_dtype from, const void *x, int64
   return static_cast<const uint8_t *>(x)[i]; /* uint8, bool */
 }
 
-/* out[i] = x[i]. */
+/* Converts x[i] to out[i]. */
 static __device__ inline void convert_element(tdm_dtype from, const void *x, tdm_dtype to,
                                               void *out, int64_t i) {
   if (from == TDM_FLOAT32)
@@ -47,7 +47,7 @@ static __device__ inline void convert_element(tdm_dtype from, const void *x, tdm
     store_int64(to, out, i, load_int64(from, x, i));
 }
 
-/* The bits of an element, made on the host. */
+/* Returns the bits of an element, computed on the host. */
 template <class word> static inline word word_of(tdm_dtype dtype, double value) {
   union {
     double widest;

@@ -18,7 +18,7 @@ static tdm_status dropout_prepare(const tdm_kernel_request *request, tdm_kernel_
   return TDM_OK;
 }
 
-/* x, y: (count). */
+/* Computes y (count) from x (count). */
 template <class stored>
 static __global__ void dropout(const stored *x, stored *y, dropout_pattern pattern, uint64_t seed,
                                uint32_t step, real_of<stored> scale, int64_t count) {

@@ -26,8 +26,9 @@ template <class real> static __device__ inline real gelu_inner(real x) {
   return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
 }
 
-/* The share of a normal distribution that lies below x; 1 + erf would lose it where it is small.
- * There erfc falls by 2 t of itself, so that what t loses by rounding is given back. */
+/* Returns the share of a normal distribution below x. Uses erfc, because 1 + erf loses its digits
+ * for a small share. The rounding error of t is corrected to first order: erfc falls by 2 t of
+ * itself. */
 template <class real> static __device__ inline real normal_of(real x) {
   const real half_root = (real)0.70710678118654752440;
   const real rest = (real)(0.70710678118654752440 - (double)half_root);
@@ -71,14 +72,15 @@ template <class real> static __device__ inline real clamped(real x, real least, 
   return raised > most ? most : raised;
 }
 
-/* d where x lies between the ends, 0 at them, beyond, and of NaN; an infinite end is none. */
+/* Returns d if x lies between the ends; 0 at and beyond them, and for NaN. An infinite end is no
+ * limit. */
 template <class real> static __device__ inline real between(real d, real x, real least, real most) {
   const bool above = x > least || (least == -(real)INFINITY && x == least);
   const bool below = x < most || (most == (real)INFINITY && x == most);
   return above && below ? d : 0;
 }
 
-/* log(1 + e^(beta x)) / beta, and x where beta x is above threshold. */
+/* Returns log(1 + e^(beta x)) / beta, or x where beta x is above threshold. */
 template <class real> static __device__ inline real softplus_of(real x, real beta, real threshold) {
   const real scaled = x * beta;
   if (scaled > threshold) return x;
@@ -90,7 +92,7 @@ template <class real> static __device__ inline real mish_slope(real x) {
   return t + x * sigmoid_of(x) * (1 - t * t);
 }
 
-/* The remainder of x / y that has the sign of y. */
+/* Returns the remainder of x / y that has the sign of y. */
 template <class real> static __device__ inline real remainder_of(real x, real y) {
   const real rest = fmod(x, y);
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
@@ -169,7 +171,7 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
   BINARY(power_exponent_slope, x == 0 && y >= 0 ? (real)0 : pow(x, y) * log(x))
 /* clang-format on */
 
-/* tdm_kernel.element. The last ones read other than two numbers. */
+/* Numbers of elements (tdm_kernel.element). The last ones do not read two numbers. */
 enum element_number {
   ELEMENT_NONE,
 #define UNARY(name, ...) ELEMENT_##name,
@@ -246,7 +248,8 @@ TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
   DO(div_floor)                                                                                    \
   DO(div_trunc)
 
-/* x / y, rounded down or toward 0: 0 if y is 0; the least number divided by -1 wraps to itself. */
+/* Returns x / y, rounded down or toward 0; 0 if y is 0. The least number divided by -1 wraps to
+ * itself. */
 static __device__ inline int64_t quotient_of(int64_t x, int64_t y, bool rounds_down) {
   if (y == 0) return 0;
   if (y == -1) return (int64_t)(0 - (uint64_t)x);
@@ -254,7 +257,7 @@ static __device__ inline int64_t quotient_of(int64_t x, int64_t y, bool rounds_d
   return toward_zero - (rounds_down && x % y != 0 && (x < 0) != (y < 0));
 }
 
-/* x less y times their quotient rounded down, of y's sign: x if y is 0. */
+/* Returns x - y times their quotient rounded down, with y's sign; x if y is 0. */
 static __device__ inline int64_t integer_remainder_of(int64_t x, int64_t y) {
   if (y == 0 || y == -1) return y == 0 ? x : 0;
   const int64_t left = x % y;
@@ -303,14 +306,15 @@ template <class number> static __device__ bool holds(int comparison, number a, n
   }
 }
 
-/* first: the comparison; second: what stands for an absent operand. */
+/* Returns the settings. first: the comparison; second: the value that replaces an absent
+ * operand. */
 static inline tdm_element_settings compare_settings(const void *attributes) {
   const tdm_compare_attributes *read = static_cast<const tdm_compare_attributes *>(attributes);
   const tdm_element_settings settings = {(double)read->comparison, read->value, false};
   return settings;
 }
 
-/* second: what stands for an absent operand. */
+/* Returns the settings. second: the value that replaces an absent operand. */
 static inline tdm_element_settings where_settings(const void *attributes) {
   const double value = static_cast<const tdm_where_attributes *>(attributes)->value;
   const tdm_element_settings settings = {0, value, false};
@@ -344,14 +348,14 @@ static inline dropout_pattern pattern_of(const tdm_dropout_attributes *attribute
   return pattern;
 }
 
-/* first: the scale of the elements that are not dropped. */
+/* Returns the settings. first: the scale of the elements that are not dropped. */
 static inline tdm_element_settings dropout_settings(const void *attributes) {
   const double p = static_cast<const tdm_dropout_attributes *>(attributes)->p;
   const tdm_element_settings settings = {p < 1 ? 1 / (1 - p) : 0, 0, false};
   return settings;
 }
 
-/* Element i of a chunk after dropping, of x. */
+/* Returns x, which is element i of a chunk, after dropout. */
 template <class real>
 static __device__ inline real dropped_or_scaled(real x, int64_t i, const dropout_pattern &pattern,
                                                 uint64_t seed, uint32_t step, real scale) {

@@ -29,7 +29,7 @@ static const element_state *state_of(const tdm_kernel_call *call) {
 
 /* ---- Formulas of one operand, or of two ------------------------------------------------------ */
 
-/* a, b, out: (count); b is NULL for operations with one operand. */
+/* Computes out (count) from a and b (count); b is NULL for operations with one operand. */
 template <class stored, class formula>
 static __global__ void of_one_shape(const stored *a, const stored *b, stored *out,
                                     formula_settings<real_of<stored>> settings, int64_t count) {
@@ -78,7 +78,7 @@ static tdm_status elementwise_run(const tdm_kernel_call *call) {
 
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
-/* All (count); b, c and d may be NULL. */
+/* Computes out = a + b + c + d, all (count); b, c and d may be NULL. */
 template <class stored>
 static __global__ void accumulate(const stored *a, const stored *b, const stored *c,
                                   const stored *d, stored *out, int64_t count) {
@@ -96,7 +96,7 @@ static tdm_status accumulate_prepare(const tdm_kernel_request *request, tdm_kern
   return prepare_with(request, answer, tdm_no_settings(NULL));
 }
 
-/* Four operands a launch; the sum so far is the first of the next. */
+/* Adds four operands per launch; the partial sum is the first operand of the next launch. */
 template <class stored> static tdm_status run_accumulate(const tdm_kernel_call *call) {
   const element_state *state = state_of(call);
   const int64_t count = state->shape.count;

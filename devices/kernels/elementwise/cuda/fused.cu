@@ -88,7 +88,7 @@ static uint8_t reading_of(int64_t read, int64_t count) {
   return read == count ? READS_EACH : read == 1 ? READS_ONE : READS_PLACED;
 }
 
-/* The dtype of all that members read and make but bools; NONE: there are several. */
+/* Returns the dtype of all values of the program except bools; NONE: they differ. */
 static tdm_dtype only_real_of(const tdm_fused_attributes *attributes) {
   tdm_dtype real = TDM_DTYPE_NONE;
   for (int64_t m = 0; m < attributes->member_count; m++) {
@@ -135,7 +135,7 @@ struct fused_word {
   uint64_t bits;
 };
 
-/* A program of one real dtype keeps its values as that, bools as 0 and 1. */
+/* Loads and stores values of a program of one real dtype; bools are 0 and 1. */
 template <class word> struct value_of {
   static __device__ word load(const void *from, int bytes, int64_t i) {
     if (bytes == 1) return static_cast<const uint8_t *>(from)[i] != 0 ? 1 : 0;
@@ -362,5 +362,5 @@ static tdm_status fused_execute(const tdm_kernel_call *call) {
   return fused_run<fused_word, true>(call);
 }
 
-/* Members have any dtypes, whatever the first result's is. */
+/* Accepts members of any dtypes, independent of the first result's dtype. */
 KERNELS(fused, KERNEL(TDM_OP_FUSED, fused_prepare, fused_execute))

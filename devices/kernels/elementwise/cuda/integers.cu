@@ -46,7 +46,7 @@ static tdm_status affine_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-/* x, out: (count). */
+/* Computes out (count) from x (count). */
 template <class number>
 static __global__ void affine(const number *x, number *out, number scale, number shift,
                               int64_t count) {

@@ -1,6 +1,6 @@
 /* The choice between two numbers by a condition, of operands that are broadcast to one shape; words
  * of the numbers' size are moved. Invariant: an element of the result is one of an operand's, or
- * the value that stands for one that is absent. */
+ * the value that replaces an absent operand. */
 #include "devices/kernels/elementwise/cuda/broadcast.h"
 #include "devices/kernels/elementwise/cuda/convert.h"
 #include "devices/kernels/elementwise/cuda/elements.h"

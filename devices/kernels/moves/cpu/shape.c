@@ -16,7 +16,7 @@ typedef struct shape_state {
 
 /* ---- select ---------------------------------------------------------------------------------- */
 
-/* whole: the tensor that has the dimension. */
+/* Prepares the kernel. whole: index of the tensor that has the dimension. */
 static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  const tdm_spec *whole) {
   const tdm_select_attributes *attributes = request->attributes;
@@ -112,7 +112,7 @@ EXCHANGE_ELEMENTS(uint16_t)
 EXCHANGE_ELEMENTS(uint32_t)
 EXCHANGE_ELEMENTS(uint64_t)
 
-/* One place of the middle, rows of inner bytes. */
+/* Copies the rows of `inner` bytes of one index of the middle. */
 static void exchange_rows(const exchange_state *state, const char *x, char *out) {
   const size_t inner = state->inner_bytes;
   const int64_t rows = state->rows, middle = state->middle, columns = state->columns;

@@ -1,5 +1,5 @@
-/* Elements in order along a dimension. x is seen as (outer, size, inner). Invariant: keys and
- * places together are distinct, so there is one order, whichever way is taken to it. */
+/* Sorts elements along a dimension. x is seen as (outer, size, inner). Invariant: pairs of key and
+ * position are distinct, so every algorithm gives the same order. */
 #include <string.h>
 
 #include "core/status.h"
@@ -73,7 +73,7 @@ static void sort_run(entry *entries, int64_t count) {
   }
 }
 
-/* Two neighbouring runs that are in order, from[begin..middle) and from[middle..end), as one. */
+/* Merges two neighbouring sorted runs, from[begin..middle) and from[middle..end). */
 static void merge(const entry *from, entry *to, int64_t begin, int64_t middle, int64_t end) {
   int64_t left = begin, right = middle;
   for (int64_t i = begin; i < end; i++) {
@@ -110,7 +110,7 @@ static void sink(entry *heap, int64_t count, int64_t at, entry moved) {
   heap[at] = moved;
 }
 
-/* The first `wanted` of entries (count) are brought to the front, in no order. */
+/* Moves the first `wanted` of entries (count) to the front, unordered. */
 static void select_first(entry *entries, int64_t count, int64_t wanted) {
   for (int64_t i = wanted / 2 - 1; i >= 0; i--)
     sink(entries, wanted, i, entries[i]);
@@ -165,7 +165,8 @@ static void take_elements(const sort_state *state, const void *x, int64_t first,
   }
 }
 
-/* A row that begins with element `first` of x: values and indices from element `out` on. */
+/* Sorts a row that begins with element `first` of x: writes values and indices from element `out`
+ * on. */
 static void sort_row(const tdm_kernel_call *call, int64_t first, int64_t out, entry *entries) {
   const sort_state *state = call->state;
   const int64_t size = state->sizes.size, step = state->sizes.inner;

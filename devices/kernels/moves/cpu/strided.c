@@ -40,8 +40,8 @@ static void move_before_last(tdm_strided *copy, int d) {
   copy->to[d] = to;
 }
 
-/* Where the elements of a row lie apart on a side, a dimension in which they do not is the plane's
- * other. */
+/* Chooses the dimensions of the plane. If the elements of a row are not contiguous on a side, a
+ * dimension that is contiguous there becomes the plane's other one. */
 static void choose_plane(tdm_strided *copy) {
   const int last = copy->rank - 1;
   for (int d = 0; d < last; d++) {

@@ -35,7 +35,8 @@ static tdm_status gather_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return prepare(request, answer, &request->inputs[0], 1);
 }
 
-/* x: (outer, size, inner), index: (picked) or like y, y: (outer, picked, inner), count in all. */
+/* Computes y (outer, picked, inner), `count` elements, from x (outer, size, inner) and index
+ * (picked), or index like y. */
 template <class word>
 static __global__ void gather(const word *x, const void *index, gather_sizes sizes, word *y,
                               int64_t count) {
@@ -61,8 +62,8 @@ static tdm_status scatter_prepare(const tdm_kernel_request *request, tdm_kernel_
   return prepare(request, answer, &request->outputs[0], 0);
 }
 
-/* A column a thread: x (NULL: zeros), y: (outer, size, inner), index: (picked) or like source,
- * source: (outer, picked, inner). */
+/* Computes a column of y per thread. x (NULL: zeros), y: (outer, size, inner); index: (picked) or
+ * like source; source: (outer, picked, inner). */
 template <class real>
 static __global__ void scatter_add(const real *x, const void *index, const real *source,
                                    gather_sizes sizes, real *y, int64_t columns) {

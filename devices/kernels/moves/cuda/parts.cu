@@ -26,8 +26,8 @@ static tdm_status parts_prepare(const tdm_kernel_request *request, tdm_kernel_an
   return TDM_OK;
 }
 
-/* whole: (outer, whole_row), from an offset on; part: (outer, part_row); elements = outer
- * part_row. */
+/* Copies part (outer, part_row) from whole (outer, whole_row), beginning at an offset; elements =
+ * outer part_row. */
 template <class word>
 static __global__ void cut(const word *whole, int64_t whole_row, int64_t offset, word *part,
                            int64_t part_row, int64_t elements) {

@@ -9,7 +9,7 @@ struct select_state : axis_sizes {
   int64_t index;
 };
 
-/* whole: the tensor that has the dimension. */
+/* Prepares the kernel. whole: index of the tensor that has the dimension. */
 static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  const tdm_spec *whole) {
   const tdm_select_attributes *attributes = attributes_of<tdm_select_attributes>(request);
@@ -23,7 +23,7 @@ static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_a
 
 /* ---- select ---------------------------------------------------------------------------------- */
 
-/* x: (outer, size, inner), out: (outer, inner). */
+/* Computes out (outer, inner) from x (outer, size, inner). */
 template <class word>
 static __global__ void select_one(const word *x, word *out, int64_t size, int64_t inner,
                                   int64_t index, int64_t count) {
@@ -43,7 +43,7 @@ static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return prepare_select(request, answer, &request->inputs[0]);
 }
 
-/* d_out: (outer, inner), d_x: (outer, size, inner). */
+/* Computes d_x (outer, size, inner) from d_out (outer, inner). */
 template <class word>
 static __global__ void select_gradient(const word *d_out, word *d_x, int64_t size, int64_t inner,
                                        int64_t index, int64_t count) {
@@ -75,7 +75,7 @@ struct exchange_state {
   int64_t inner;
 };
 
-/* x: (outer, rows, middle, columns, inner), out: (outer, columns, middle, rows, inner). */
+/* Copies x (outer, rows, middle, columns, inner) to out (outer, columns, middle, rows, inner). */
 template <class word>
 static __global__ void exchange(const word *x, word *out, int64_t rows, int64_t middle,
                                 int64_t columns, int64_t inner, int64_t count) {

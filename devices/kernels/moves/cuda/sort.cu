@@ -88,7 +88,7 @@ static __device__ inline void exchange(uint64_t *keys, int64_t *places, int64_t 
   places[high] = of_a;
 }
 
-/* The place of thread `pair`'s lower entry when partners are `distance` apart. */
+/* Returns the position of the lower entry of thread `pair` if partners are `distance` apart. */
 static __device__ inline int64_t lower_of(int64_t pair, int64_t distance) {
   return pair / distance * 2 * distance + pair % distance;
 }
@@ -99,7 +99,7 @@ static __device__ inline bool ascends_at(int64_t entry, int64_t capacity, int64_
   return (entry & (capacity - 1) & width) == 0;
 }
 
-/* A block's piece of entries, for the widths first..last, from distance PIECE / 2 down. */
+/* Sorts a block's piece of entries, for the widths first..last, from distance PIECE / 2 down. */
 static __global__ void sort_entries(uint64_t *keys, int64_t *places, int64_t capacity,
                                     int64_t first_width, int64_t last_width) {
   TDM_SHARED(uint64_t, piece_keys, PIECE);
@@ -124,7 +124,7 @@ static __global__ void sort_entries(uint64_t *keys, int64_t *places, int64_t cap
   }
 }
 
-/* One exchange of entries (2 pairs) that are further apart than a piece. */
+/* Executes one exchange of entries (2 pairs) whose distance exceeds a piece. */
 static __global__ void exchange_entries(uint64_t *keys, int64_t *places, int64_t pairs,
                                         int64_t capacity, int64_t width, int64_t distance) {
   EACH_ELEMENT(pair, pairs) {

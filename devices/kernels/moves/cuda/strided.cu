@@ -34,7 +34,7 @@ static tdm_status pad_prepare(const tdm_kernel_request *request, tdm_kernel_answ
 
 /* ---- Copying --------------------------------------------------------------------------------- */
 
-/* x, out: seen as (copy.sizes) with their own steps. */
+/* Copies x to out, both of shape (copy.sizes) with separate strides. */
 template <class word> static __global__ void strided(const word *x, word *out, tdm_strided copy) {
   EACH_ELEMENT(i, copy.count) {
     int64_t from = copy.from_begin, to = copy.to_begin, rest = i;
@@ -57,7 +57,7 @@ template <class word> static tdm_status run_strided(const tdm_kernel_call *call)
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
-/* out: (count), every element these bits. */
+/* Sets every element of out (count) to these bits. */
 template <class word> static __global__ void fill_padding(word *out, word bits, int64_t count) {
   EACH_ELEMENT(i, count) {
     out[i] = bits;
@@ -90,7 +90,7 @@ static tdm_status arange_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-/* out: (count); wide: what holds every element exactly, double or int64. */
+/* Computes out (count). wide: double or int64, which represents every element exactly. */
 template <class number, class wide>
 static __global__ void arange(number *out, wide start, wide step, int64_t count) {
   EACH_ELEMENT(i, count) {

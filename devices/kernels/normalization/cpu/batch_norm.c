@@ -24,7 +24,7 @@ static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-/* Channels in vectors, so that a channel's arithmetic is the same whatever its neighbours are. */
+/* Divides channels into vectors. A channel's arithmetic does not depend on its neighbours. */
 static tdm_status batch_norm_run(const tdm_kernel_call *call,
                                  void (*range)(void *call, int64_t begin, int64_t end)) {
   const norm_state *state = call->state;
@@ -104,7 +104,7 @@ static tdm_status batch_norm_execute(const tdm_kernel_call *call) {
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* The mean of a few of the column's elements in each lane. */
+/* Returns the mean of some of the column's elements in each lane. */
 static vec columns_guess(const stored *x, int64_t n, int64_t stride, int64_t lanes) {
   const int64_t sampled = lesser_of(n, MOMENT_TERMS);
   const real part = 1 / (real)sampled;
@@ -120,8 +120,8 @@ static __attribute__((noinline, cold)) moments column_moments(const stored *x, i
   return strips_moments(&from, epsilon);
 }
 
-/* The moments of a column in each lane, of n elements that are stride apart. A lane that the guess
- * does not fit is computed by itself. */
+/* Computes the moments of a column in each lane, of n elements that are `stride` apart. A lane
+ * whose guess is not near its mean is computed separately. */
 static void columns_moments(const stored *x, int64_t n, int64_t stride, int64_t lanes,
                             double epsilon, moments *out) {
   const vec shift = columns_guess(x, n, stride, lanes);
@@ -221,7 +221,8 @@ static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
+/* Computes, with n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y
+ * n)). */
 static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
   const norm_state *state = call->state;
   const stored *d_y = call->inputs[0], *x = call->inputs[1]; /* (n, channels, inner) */

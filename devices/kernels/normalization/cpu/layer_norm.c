@@ -34,8 +34,8 @@ static int64_t grain_of(const norm_state *state) {
   return state->sizes.count > 0 && state->sizes.count < 1024 ? 1024 / state->sizes.count : 1;
 }
 
-/* How a row is normalized: n = (x - mean) inverse + rest, where rest stands for the digits of the
- * mean that `real` does not hold. */
+/* How a row is normalized: n = (x - mean) inverse + rest, where rest is the part of the mean that
+ * does not fit in `real`. */
 typedef struct row_rule {
   real mean;
   real inverse;

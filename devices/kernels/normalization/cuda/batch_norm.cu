@@ -5,7 +5,8 @@
 #include "devices/kernels/normalization/normalization.h"
 #include "devices/kernels/normalization/normalization_sizes.h"
 
-/* x: the operand of that number, normalized by its own statistics or by others. */
+/* Prepares the kernel. x: the operand of that index, normalized by its own statistics or by given
+ * ones. */
 template <size_t operand, bool own>
 static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   batch_norm_sizes *sizes = state_create<batch_norm_sizes>(answer);
@@ -24,7 +25,8 @@ static int channel_threads(const batch_norm_sizes *state) {
 
 /* ---- Evaluation ------------------------------------------------------------------------------ */
 
-/* x, y: (n, channels, inner); means, variances: (channels); weight, bias: (channels) or NULL. */
+/* Computes y from x: (n, channels, inner); means, variances: (channels); weight, bias: (channels)
+ * or NULL. */
 template <class stored>
 static __global__ void evaluate(const stored *x, const stored *means, const stored *variances,
                                 const stored *weight, const stored *bias, stored *y,
@@ -49,8 +51,9 @@ template <class stored> static tdm_status run_evaluate(const tdm_kernel_call *ca
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* x, y: (n, channels, inner); weight, bias: (channels) or NULL; means, inverses, variances:
- * (channels). Without elements they are those of zeros: finite, so that no gradient becomes NaN. */
+/* Computes y from x: (n, channels, inner); weight, bias: (channels) or NULL; means, inverses,
+ * variances: (channels). Without elements they are those of zeros: finite, so that no gradient
+ * becomes NaN. */
 template <class stored>
 static __global__ void train(const stored *x, const stored *weight, const stored *bias, stored *y,
                              double *means, stored *inverses, stored *variances,
@@ -84,7 +87,8 @@ template <class stored> static tdm_status run_train(const tdm_kernel_call *call)
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
+/* Computes, with n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y
+ * n)). */
 template <class stored>
 static __global__ void gradient(const stored *d_y, const stored *x, const double *means,
                                 const stored *inverses, const stored *weight, stored *d_x,
@@ -124,7 +128,8 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
 
 /* ---- Running statistics ---------------------------------------------------------------------- */
 
-/* One block. running_mean, running_var, mean, variance: (channels); batches: (). */
+/* Updates the running statistics in one block. running_mean, running_var, mean, variance:
+ * (channels); batches: (). */
 template <class stored>
 static __global__ void move_statistics(stored *running_mean, stored *running_var, int64_t *batches,
                                        const double *mean, const stored *variance, double momentum,

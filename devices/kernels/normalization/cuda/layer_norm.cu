@@ -6,7 +6,7 @@
 #include "devices/kernels/normalization/normalization.h"
 #include "devices/kernels/normalization/normalization_sizes.h"
 
-/* x: the operand of that number. */
+/* Prepares the kernel. x: the operand of that index. */
 template <size_t operand>
 static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   layer_norm_sizes *sizes = state_create<layer_norm_sizes>(answer);
@@ -17,7 +17,7 @@ static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kern
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
+/* Computes y from x: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
 template <class stored>
 static __global__ void normalize(const stored *x, const stored *weight, const stored *bias,
                                  stored *y, double *means, stored *inverses,
@@ -50,8 +50,8 @@ template <class stored> static tdm_status run_forward(const tdm_kernel_call *cal
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
-/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
- * where average(g) is the mean's part, and 0 if not centered. */
+/* Computes, with g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n
+ * average(g n)), where average(g) is the mean's part, and 0 if not centered. */
 template <class stored>
 static __global__ void input_gradient(const stored *d_y, const stored *x, const double *means,
                                       const stored *inverses, const stored *weight, stored *d_x,
@@ -97,7 +97,8 @@ static tdm_status parameter_gradient_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (pieces, count). */
+/* Computes d_weight and d_bias (pieces, count) from d_y and x (rows, count), means and inverses
+ * (rows). */
 template <class stored, class element>
 static __global__ void parameter_gradient(const stored *d_y, const stored *x, const double *means,
                                           const stored *inverses, element *d_weight,

@@ -33,7 +33,8 @@ static __device__ deviations block_deviations(int64_t count, real shift, double 
   return {sum, squares};
 }
 
-/* The power of two that brings the largest distance from shift near 1; 1 if there is no such. */
+/* Returns the power of two that scales the largest distance from shift to near 1; 1 if there is
+ * none. */
 template <class real, class element>
 static __device__ double block_scale(int64_t count, real shift, element at) {
   double largest = 0;
@@ -60,8 +61,8 @@ template <class real, class element> static __device__ real block_guess(int64_t 
   return (real)((double)first + block_sum(sum) / (double)sampled);
 }
 
-/* The moments around the mean, or around 0 if not centered; of no elements those of zeros. epsilon:
- * what is added to the variance. */
+/* Computes the moments around the mean, or around 0 if not centered; without elements, those of
+ * zeros. epsilon is added to the variance. */
 template <class real, class element>
 static __device__ moments block_moments(int64_t count, bool centered, double epsilon, element at) {
   if (count == 0) return {0, 0, 1};
@@ -86,7 +87,7 @@ static __device__ moments block_moments(int64_t count, bool centered, double eps
   return {(double)shift + mean / scale, variance < 0 ? 0 : variance, scale};
 }
 
-/* 1 / sqrt(variance + epsilon) */
+/* Returns 1 / sqrt(variance + epsilon). */
 static __device__ inline double moments_inverse(const moments &of, double epsilon) {
   return of.scale / sqrt(of.variance + epsilon * of.scale * of.scale);
 }

@@ -4,7 +4,7 @@
 
 #include "devices/kernels/cuda/reduce.h"
 
-/* x, out: (size), one row. Every element of out is written by the thread that
+/* Computes out (size) from x (size), one row. Every element of out is written by the thread that
  * EACH_OF_BLOCK gives it. */
 template <class stored, bool logarithm>
 static __device__ void row_softmax(const stored *x, stored *out, int64_t size) {

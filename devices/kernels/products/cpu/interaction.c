@@ -33,7 +33,7 @@ static tdm_status interaction_prepare(const tdm_kernel_request *request, tdm_ker
   return TDM_OK;
 }
 
-/* How many pairs come before those of vector i. */
+/* Returns the number of pairs before those of vector i. */
 static int64_t pairs_before(const interaction_state *state, int64_t i) {
   return i * (i - 1) / 2 + state->sizes.self * i;
 }
@@ -69,7 +69,7 @@ static tdm_status dot_interaction_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* Row i of G + G^T, where G holds d_y of one sample below its diagonal: (vectors). */
+/* Computes row i (vectors) of G + G^T, where G holds d_y of one sample below its diagonal. */
 static void symmetric_row(const interaction_state *state, const real *d_y, int64_t i, real *row) {
   row_copy(row, d_y + pairs_before(state, i), i);
   row[i] = state->sizes.self ? 2 * d_y[pairs_before(state, i) + i] : 0;

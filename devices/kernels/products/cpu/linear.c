@@ -29,13 +29,14 @@ typedef struct rows_job {
   int64_t column_tasks;
 } rows_job;
 
-/* Rows of a task: as many as share a panel well, and leave every thread some. */
+/* Returns the rows of a task: enough to share a panel, and few enough that every thread has
+ * some. */
 static int64_t rows_of_task(int64_t rows, size_t team_size) {
   const int64_t wanted = ceil_div(rows, 4 * (int64_t)team_size);
   return wanted > 240 ? 240 : wanted < DIRECT_ROWS ? DIRECT_ROWS : wanted;
 }
 
-/* A weight that is used more than once is packed beforehand. */
+/* Returns true if the weight is packed before the product, because it is used more than once. */
 static bool packs(int64_t rows) {
   return rows > DIRECT_ROWS;
 }

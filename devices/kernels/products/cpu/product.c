@@ -31,7 +31,7 @@ ALWAYS_INLINE real *panel_of(packed_matrix of, int64_t p, int64_t depth, int64_t
   return of.data + p * padded(of.n) + j * depth;
 }
 
-/* depth rows of a panel whose columns (at most width) begin at b (depth, ...). */
+/* Packs depth rows of a panel whose columns (at most width) begin at b (depth, ...). */
 static void pack_plain(int64_t depth, int64_t columns, int64_t width, const real *b, int64_t stride,
                        real *panel) {
   for (int64_t p = 0; p < depth; p++, b += stride, panel += width) {
@@ -43,7 +43,7 @@ static void pack_plain(int64_t depth, int64_t columns, int64_t width, const real
   }
 }
 
-/* The same from b (columns, depth), in squares that are transposed in registers. */
+/* Packs the same from b (columns, depth), in squares that are transposed in registers. */
 static void pack_transposed(int64_t depth, int64_t columns, int64_t width, const real *b,
                             int64_t stride, real *panel) {
   for (int64_t j = 0; j < width; j += LANES) {
@@ -121,7 +121,7 @@ static __attribute__((noinline)) void tile_finish_short(const vec (*sums)[VECTOR
   }
 }
 
-/* Rows of a panel of the right operand, step apart. */
+/* Rows of a panel of the right operand, which are `step` elements apart. */
 typedef struct panel_view {
   const real *data;
   int64_t step;

@@ -36,41 +36,42 @@ typedef struct packed_matrix {
 /* Initial values of a product: zeros, or the present contents of the result. */
 typedef enum product_start { PRODUCT_SET, PRODUCT_ADD } product_start;
 
-/* Bytes of B (k, n) packed; a multiple of 64. */
+/* Returns the bytes of packed B (k, n); a multiple of 64. */
 size_t product_packed_bytes(int64_t k, int64_t n);
 
 /* Packs columns first <= j < end of b. first is a multiple of PRODUCT_WIDTH, and so is end, or it
  * is n. */
 void product_pack(packed_matrix to, int64_t first, int64_t end, matrix b);
 
-/* Columns first <= j < end (as above) of c (m, n) = a (m, k) B + start, where start is c itself
- * (ADD), else bias (n) for every row if it is not NULL. Rows of a and c are a_stride and c_stride
- * apart. */
+/* Computes columns first <= j < end (as above) of c (m, n) = a (m, k) B + start, where start is c
+ * itself (ADD), else bias (n) for every row if it is not NULL. Rows of a and c are a_stride and
+ * c_stride apart. */
 void product_packed(int64_t m, packed_matrix b, int64_t first, int64_t end, const real *a,
                     int64_t a_stride, const real *bias, product_start start, real *c,
                     int64_t c_stride);
 
-/* The same, to the bit, with a b (k, n) that is packed on the way: for few rows. */
+/* Computes the same bits with a b (k, n) that is packed during the product: for few rows. */
 void product_direct(int64_t m, int64_t k, int64_t n, matrix b, int64_t first, int64_t end,
                     const real *a, int64_t a_stride, const real *bias, real *c, int64_t c_stride);
 
-/* c (m, n) = [c +] a^T b with a (k, m) and b (k, n): the gradient of a weight, of which m, at most
- * PRODUCT_ROWS, are some rows. */
+/* Computes c (m, n) = [c +] a^T b with a (k, m) and b (k, n): m rows of the gradient of a weight,
+ * at most PRODUCT_ROWS. */
 void product_of_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_stride,
                            const real *b, int64_t b_stride, product_start start, real *c,
                            int64_t c_stride);
 
-/* a (depth, m), rows a_stride apart -> strips (depth m elements): as product_of_strips reads them
- * for results of n columns. depth is at most PRODUCT_DEPTH, m at most PRODUCT_ROWS. */
+/* Packs a (depth, m), whose rows are a_stride apart, to strips (depth m elements), which
+ * product_of_strips reads for results of n columns. depth is at most PRODUCT_DEPTH, m at most
+ * PRODUCT_ROWS. */
 void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, real *strips);
 
-/* c (m, n) = [c +] a^T b, where b (depth, n) is a block of rows of B that begins at row `first`, a
- * multiple of PRODUCT_DEPTH, and ends with B or at the next; strips are those of a. */
+/* Computes c (m, n) = [c +] a^T b, where b (depth, n) is a block of rows of B that begins at row
+ * `first`, a multiple of PRODUCT_DEPTH, and ends with B or at the next; strips are those of a. */
 void product_of_strips(int64_t m, packed_matrix b, int64_t first, const real *strips,
                        product_start start, real *c, int64_t c_stride);
 
-/* Rows of a weight's gradient that a task takes: enough to share the packing of b, few enough for
- * every thread to have some. Results do not depend on it. */
+/* Returns the rows of a weight's gradient in a task: enough to share the packing of b, few enough
+ * for every thread to have some. Results do not depend on it. */
 static inline int64_t product_gradient_rows(int64_t out, size_t team_size) {
   const int64_t wanted = (ceil_div(out, 2 * (int64_t)team_size) + 7) / 8 * 8;
   return wanted > PRODUCT_ROWS ? PRODUCT_ROWS : wanted < 32 ? 32 : wanted;

@@ -4,7 +4,7 @@
 #include "devices/kernels/products/interaction_sizes.h"
 #include "devices/kernels/products/products.h"
 
-/* x: the operand of that number. */
+/* Prepares the kernel. x: the operand of that index. */
 template <size_t operand>
 static tdm_status interaction_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {
@@ -14,13 +14,13 @@ static tdm_status interaction_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* How many pairs come before those of vector i. */
+/* Returns the number of pairs before those of vector i. */
 static __device__ inline int64_t pairs_before(int64_t i, int64_t self) {
   return i * (i - 1) / 2 + self * i;
 }
 
-/* x: (batch, vectors, dim), y: (batch, pairs); a thread a place of the square (vectors, vectors),
- * of which the upper ones rest. */
+/* Computes y (batch, pairs) from x (batch, vectors, dim). Each thread has an element of the square
+ * (vectors, vectors); those above the diagonal are idle. */
 template <class stored>
 static __global__ void multiply_pairs(const stored *x, stored *y, int64_t vectors, int64_t dim,
                                       int64_t pairs, int64_t self, int64_t places) {
@@ -46,7 +46,7 @@ template <class stored> static tdm_status interaction_run(const tdm_kernel_call 
                        state->dim, state->pairs, state->self, places);
 }
 
-/* d_y: (batch, pairs), x, d_x: (batch, vectors, dim). */
+/* Computes d_x (batch, vectors, dim) from d_y (batch, pairs) and x (batch, vectors, dim). */
 template <class stored>
 static __global__ void share_pairs(const stored *d_y, const stored *x, stored *d_x, int64_t vectors,
                                    int64_t dim, int64_t pairs, int64_t self, int64_t count) {

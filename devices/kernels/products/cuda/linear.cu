@@ -26,7 +26,7 @@ static tdm_status linear_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return linear_prepare_state(request, answer, &request->inputs[0], &request->outputs[0]);
 }
 
-/* x (rows, in), weight (out, in), [bias (out)] -> y (rows, out). */
+/* Computes y (rows, out) from x (rows, in), weight (out, in), [bias (out)]. */
 template <class stored> static tdm_status linear_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);
   const void *bias = call->inputs[2];
@@ -42,7 +42,7 @@ static tdm_status linear_input_gradient_prepare(const tdm_kernel_request *reques
   return linear_prepare_state(request, answer, &request->outputs[0], &request->inputs[0]);
 }
 
-/* d_out (rows, out), weight (out, in) -> d_x (rows, in). */
+/* Computes d_x (rows, in) from d_out (rows, out) and weight (out, in). */
 template <class stored>
 static tdm_status linear_input_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);
@@ -60,7 +60,7 @@ static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *re
   return TDM_OK;
 }
 
-/* d_out (rows, out), x (rows, in) -> d_weight (out, in), d_bias (out). */
+/* Computes d_weight (out, in) and d_bias (out) from d_out (rows, out) and x (rows, in). */
 template <class stored>
 static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);

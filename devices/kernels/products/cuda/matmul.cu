@@ -16,7 +16,8 @@ static tdm_status matmul_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-/* a: (a's batches, m, k) or (k, m), b: (b's batches, k, n) or (n, k), y: (batches, m, n). */
+/* Computes y (batches, m, n) from a (a's batches, m, k) or (k, m), and b (b's batches, k, n) or (n,
+ * k). */
 template <class stored> static tdm_status matmul_execute(const tdm_kernel_call *call) {
   const matmul_state *state = state_of<matmul_state>(call);
   const int64_t m = state->m, n = state->n, k = state->k, bytes = sizeof(stored);

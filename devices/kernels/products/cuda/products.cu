@@ -5,7 +5,8 @@
 
 static const int TILE = 16; /* TILE * TILE threads a block */
 
-/* a: (m, k), b: (k, n) at b_row and b_column elements between neighbours, c: (m, n). */
+/* Computes c (m, n) from a (m, k) and b (k, n), whose neighbours are b_row and b_column elements
+ * apart. */
 template <class stored>
 static __global__ void rows_alone(const stored *a, const stored *b, stored *c, int64_t m, int64_t n,
                                   int64_t k, int64_t b_row, int64_t b_column, bool adds) {

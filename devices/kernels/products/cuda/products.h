@@ -15,7 +15,8 @@ template <class real>
 tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
                      int64_t rows, int64_t columns);
 
-/* c (m, n) = a (m, k) b^T + beta c, b (n, k): rows times a weight as layers store it. */
+/* Returns the product c (m, n) = a (m, k) b^T + beta c, b (n, k): rows times a weight as layers
+ * store it. */
 template <class stored>
 static inline tdm_cuda_product product_with_transposed(const void *a, const void *b, void *c,
                                                        int64_t m, int64_t n, int64_t k,
@@ -36,7 +37,7 @@ static inline tdm_cuda_product product_with_transposed(const void *a, const void
   return product;
 }
 
-/* c (m, n) = a (m, k) b (k, n) + beta c: gradients of rows. */
+/* Returns the product c (m, n) = a (m, k) b (k, n) + beta c: gradients of rows. */
 template <class stored>
 static inline tdm_cuda_product product_with(const void *a, const void *b, void *c, int64_t m,
                                             int64_t n, int64_t k, double beta) {
@@ -46,7 +47,7 @@ static inline tdm_cuda_product product_with(const void *a, const void *b, void *
   return product;
 }
 
-/* c (m, n) = a^T b + beta c, a (k, m), b (k, n): gradients of weights. */
+/* Returns the product c (m, n) = a^T b + beta c, a (k, m), b (k, n): gradients of weights. */
 template <class stored>
 static inline tdm_cuda_product product_of_transposed(const void *a, const void *b, void *c,
                                                      int64_t m, int64_t n, int64_t k, double beta) {

@@ -105,7 +105,7 @@ static real *gates_of(const recurrent_job *job, row_block block, int64_t t, int6
   return job->gates + (block.row + i * block.count) * state->kept;
 }
 
-/* Row `row` has no step at t, or has had none. */
+/* Writes row `row` at a time t without a step: copies its state and sets its outputs to zero. */
 static void row_clear(const recurrent_job *job, int64_t t, int64_t row, unit_range units) {
   const recurrent_state *state = job->state;
   const int64_t place = t * state->sizes.batch + row, count = units.end - units.first;
@@ -142,7 +142,7 @@ static void row_step(const recurrent_job *job, int64_t t, int64_t row, unit_rang
   row_copy(job->y + place, h + units.first, count);
 }
 
-/* The product with the state before, of the units' gates. */
+/* Computes the product with the state before, for the units' gates. */
 static void state_product(const recurrent_job *job, row_block block, unit_range units,
                           const real *bias, product_start start, real *to, int64_t stride) {
   const int64_t hidden = job->state->sizes.hidden, columns = job->state->sizes.columns;
@@ -156,7 +156,7 @@ static void state_product(const recurrent_job *job, row_block block, unit_range 
                    bias, start, to, stride);
 }
 
-/* One step of a block, the one after `done` others; gates (count, kept): the products with the
+/* Computes one step of a block, after `done` others; gates (count, kept): the products with the
  * input. */
 static void step(const recurrent_job *job, row_block block, unit_range units, int64_t t,
                  int64_t done, real *gates) {
@@ -210,7 +210,7 @@ static void block_run(const recurrent_job *job, row_block block) {
   }
 }
 
-/* The states before the first step. */
+/* Writes the states before the first step. */
 static void block_begin(const recurrent_job *job, row_block block) {
   const int64_t first = block.row * job->state->sizes.hidden,
                 count = block.count * job->state->sizes.hidden;
@@ -225,7 +225,7 @@ static void block_begin(const recurrent_job *job, row_block block) {
     row_zero(job->c_n + first, count);
 }
 
-/* That many rows from `row` on. */
+/* Returns the block of that many rows from `row` on. */
 static row_block block_of(const recurrent_job *job, int64_t row, int64_t count) {
   row_block block = {.row = row, .count = count};
   for (int64_t i = 0; i < count; i++) {
@@ -276,7 +276,8 @@ static void unit_tasks(void *user, int64_t begin, int64_t end) {
   step(job, unit->block, units, t, unit->done, gates_of(job, unit->block, t, t - unit->low));
 }
 
-/* spare (batch, hidden): the state before and after a step lie there and in h_n by turns. */
+/* Computes all steps with units divided among threads. spare (batch, hidden): the states before and
+ * after a step alternate between it and h_n. */
 static void run_by_units(recurrent_job *job, real *spare, tdm_team *team) {
   const recurrent_state *state = job->state;
   const int64_t grain = state->unit_panels, together = recurrent_steps_at_once(state);

@@ -53,7 +53,7 @@ static inline int64_t recurrent_unit_panels(const recurrent_state *state, size_t
   return ceil_div(state->sizes.hidden / PRODUCT_WIDTH, 2 * threads);
 }
 
-/* x (length, batch, in), y (length, batch, hidden). */
+/* Initializes the state. x (length, batch, in), y (length, batch, hidden). */
 static inline void recurrent_state_init(recurrent_state *state, const tdm_kernel_request *request,
                                         const tdm_spec *x, const tdm_spec *y,
                                         const tdm_spec *lengths) {

@@ -74,7 +74,8 @@ static void gru_row(unit_range units, int64_t hidden, const row_operands *row) {
   }
 }
 
-/* tanh and relu give their slope in terms of y; that of relu is 1 for a y that is NaN. */
+/* Computes a row of a plain cell. The slopes of tanh and relu are computed from y; that of relu is
+ * 1 for a y that is NaN. */
 static void plain_row(int32_t cell, unit_range units, const row_operands *row) {
   for (int64_t j = units.first; j < units.end; j += LANES) {
     const int64_t left = units.end - j;
@@ -100,7 +101,7 @@ static const real *state_before(const gradient_job *job, const real *all, const 
   return all + (before * state->sizes.batch + row) * state->sizes.hidden;
 }
 
-/* The units' columns of every gate: to = from, or zeros where that is NULL. */
+/* Copies the units' columns of every gate from `from`, or zeros if it is NULL. */
 static void copy_gates(const recurrent_state *state, unit_range units, real *to, const real *from) {
   for (int64_t j = units.first; j < state->sizes.columns; j += state->sizes.hidden) {
     if (from)
@@ -264,8 +265,8 @@ static void back_by_units(gradient_job *job, tdm_team *team) {
 /* ---- The kernel --------------------------------------------------------------------------------
  */
 
-/* Rows of d_a lie apart by no power of two: a tile of a product reads a line of each at a time, and
- * these shall not all fall into one set of the cache. */
+/* Returns the stride of rows of d_a, which is no power of two. A tile of a product reads a line of
+ * each row at a time, and these lines must not all fall into one set of the cache. */
 static int64_t stride_of(const recurrent_state *state) {
   return (state->sizes.columns + LANES - 1) / LANES * LANES + LANES;
 }

@@ -47,17 +47,17 @@ static inline int64_t stretch_steps(const recurrent_state *state) {
   return lesser_of(state->sizes.length, steps > 1 ? steps : 1);
 }
 
-/* The earliest time of the stretch. */
+/* Returns the earliest time of the stretch. */
 static inline int64_t stretch_low(const gradient_job *job) {
   return job->state->sizes.reverse ? job->state->sizes.length - job->done - job->steps : job->done;
 }
 
-/* Rows of d_a before those of time t. */
+/* Returns the number of rows of d_a before those of time t. */
 static inline int64_t stretch_row(const gradient_job *job, int64_t t) {
   return (t - stretch_low(job)) * job->state->sizes.batch;
 }
 
-/* Bytes of the operands of one stretch, packed. */
+/* Returns the bytes of the packed operands of one stretch. */
 size_t recurrent_operands_bytes(const recurrent_state *state);
 
 /* Selects the rows from which the operands of the range are made; `workspace` has room for them. */

@@ -14,8 +14,8 @@ template <class real> static __device__ inline real logistic(real x) {
 /* ---- Cells ------------------------------------------------------------------------------------
  */
 
-/* a: (batch, 4 hidden) before the functions; gates: like it, after them, or NULL; cells: (batch,
- * hidden) or NULL; y, h, c: (batch, hidden). */
+/* Computes a step of lstm. a: (batch, 4 hidden) before the functions; gates: the same after them,
+ * or NULL; cells: (batch, hidden) or NULL; y, h, c: (batch, hidden). */
 template <class stored>
 static __global__ void lstm_step(const stored *a, stored *gates, stored *cells, stored *y,
                                  stored *h, stored *c, const void *lengths, recurrent_step step) {
@@ -40,8 +40,8 @@ static __global__ void lstm_step(const stored *a, stored *gates, stored *cells, 
   }
 }
 
-/* a, b: (batch, 3 hidden), of the input and of the state; gates: (batch, 4 hidden) or NULL; y, h:
- * (batch, hidden). */
+/* Computes a step of gru. a, b: (batch, 3 hidden), of the input and of the state; gates: (batch, 4
+ * hidden) or NULL; y, h: (batch, hidden). */
 template <class stored>
 static __global__ void gru_step(const stored *a, const stored *b, stored *gates, stored *y,
                                 stored *h, const void *lengths, recurrent_step step) {
@@ -65,7 +65,8 @@ static __global__ void gru_step(const stored *a, const stored *b, stored *gates,
   }
 }
 
-/* y: (batch, hidden), before the function, then after it; h: (batch, hidden). NaN stays NaN. */
+/* Computes a step of a plain cell. y: (batch, hidden), before the function, then after it; h:
+ * (batch, hidden). NaN stays NaN. */
 template <class stored>
 static __global__ void plain_step(stored *y, stored *h, const void *lengths, recurrent_step step) {
   typedef real_of<stored> real;
@@ -116,7 +117,7 @@ static tdm_status cell(const tdm_kernel_call *call, const recurrent_run *run, in
   return kernel_launch(call, "plain_step", plain_step<stored>, blocks, BLOCK, y, h, lengths, step);
 }
 
-/* out (rows, columns) = x (rows, inner) weight^T + a + b; a, b: (columns) or NULL. */
+/* Computes out (rows, columns) = x (rows, inner) weight^T + a + b; a, b: (columns) or NULL. */
 template <class stored>
 static tdm_status affine(const tdm_kernel_call *call, const void *x, int64_t rows, int64_t inner,
                          const void *weight, const void *a, const void *b, void *out) {
@@ -148,7 +149,7 @@ static tdm_status forward_step(const tdm_kernel_call *call, const recurrent_run 
 /* ---- The kernel --------------------------------------------------------------------------------
  */
 
-/* Bytes of products with the input that no output has room for. */
+/* Returns the bytes of products with the input that do not fit in an output. */
 static size_t input_bytes(const recurrent_state *state) {
   if (state->cell < TDM_CELL_LSTM || (state->cell == TDM_CELL_LSTM && state->trains)) return 0;
   return aligned_bytes(recurrent_bytes(state, state->length, state->columns));

@@ -12,7 +12,7 @@ struct recurrent_state : recurrent_sizes {
   bool alone;  /* rows of products depend only on themselves */
 };
 
-/* x (length, batch, in), y (length, batch, hidden). */
+/* Allocates the state. x (length, batch, in), y (length, batch, hidden). */
 static inline recurrent_state *recurrent_state_create(const tdm_kernel_request *request,
                                                       tdm_kernel_answer *answer, const tdm_spec *x,
                                                       const tdm_spec *y, const tdm_spec *lengths) {
@@ -29,7 +29,7 @@ static inline const recurrent_state *recurrent_of(const tdm_kernel_call *call) {
   return state_of<recurrent_state>(call);
 }
 
-/* Bytes of rows of the batch, all times or one. */
+/* Returns the bytes of the batch's rows of `columns` elements at so many times. */
 static inline size_t recurrent_bytes(const recurrent_state *state, int64_t times, int64_t columns) {
   return (size_t)(times * state->batch * columns) * state->element_bytes;
 }

@@ -86,7 +86,8 @@ static __global__ void gru_back(const stored *gates, const stored *before, const
   }
 }
 
-/* All (batch, hidden); d_y may be NULL. */
+/* Computes the gradient of a step of a plain cell. All arrays are (batch, hidden); d_y may be
+ * NULL. */
 template <class stored>
 static __global__ void plain_back(const stored *y, const stored *d_y, stored *d_h, stored *d_a,
                                   stored *d_first, const void *lengths, recurrent_step step) {
@@ -118,7 +119,7 @@ struct gradient_run {
   char *sums;    /* column_sums_bytes */
 };
 
-/* The part of an operand at time t; NULL where there is no operand, or no such time. */
+/* Returns the part of an operand at time t; NULL if there is no operand or no such time. */
 template <class stored>
 static const stored *part(const tdm_kernel_call *call, int operand, int64_t t, int64_t columns) {
   const recurrent_state *state = recurrent_of(call);
@@ -166,8 +167,8 @@ static tdm_status step_back(const tdm_kernel_call *call, const gradient_run *run
 /* ---- Over all steps ----------------------------------------------------------------------------
  */
 
-/* d_weight_hh = d_b^T of the states that went in: y of the step before, which is zeros where a row
- * has none, and h0. */
+/* Computes d_weight_hh = d_b^T times the states before each step: y of the step before, zeros if a
+ * row has none, and h0. */
 template <class stored>
 static tdm_status recurrent_weight(const tdm_kernel_call *call, const gradient_run *run) {
   const recurrent_state *state = recurrent_of(call);

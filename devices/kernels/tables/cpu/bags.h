@@ -38,8 +38,8 @@ static inline int64_t bag_size(const bag_list *list, int64_t bag) {
   return size;
 }
 
-/* The state of a kernel whose operands `ids` and `ids + 1` are ids and offsets, and y (bags, dim).
- */
+/* Allocates the state of a kernel whose operands `ids` and `ids + 1` are ids and offsets, and y
+ * (bags, dim). */
 static inline bag_state *bag_state_create(const tdm_kernel_request *request,
                                           tdm_kernel_answer *answer, size_t ids,
                                           const tdm_spec *y) {
@@ -48,7 +48,7 @@ static inline bag_state *bag_state_create(const tdm_kernel_request *request,
   return state;
 }
 
-/* The operands of a call, of which the offsets are legal. */
+/* Reads the operands of a call and checks its offsets. */
 static inline tdm_status bag_list_take(const tdm_kernel_call *call, size_t ids, bag_list *out) {
   const bag_state *state = call->state;
   out->state = state;
@@ -60,7 +60,7 @@ static inline tdm_status bag_list_take(const tdm_kernel_call *call, size_t ids, 
   return tdm_cpu_offsets_check(&out->offsets, state->sizes.count);
 }
 
-/* The same, and the ids are legal. */
+/* Does the same and checks the ids. */
 static inline tdm_status bag_list_read(const tdm_kernel_call *call, size_t ids, bag_list *out) {
   const tdm_status status = bag_list_take(call, ids, out);
   return status != TDM_OK ? status : tdm_cpu_ids_check(&out->ids, out->state->sizes.rows);

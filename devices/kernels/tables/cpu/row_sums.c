@@ -48,7 +48,7 @@ ALWAYS_INLINE void fetch_source(const sum_job *job, int64_t key) {
   row_fetch(source->d, source->bags ? source->bags[position] : position, source->dim);
 }
 
-/* Rows begin <= row < end of the result, those beyond `used` zeros. */
+/* Computes rows begin <= row < end of the result; those beyond `used` are zeros. */
 static void sum_range(void *user, int64_t begin, int64_t end) {
   const sum_job *job = user;
   const row_sums *self = job->self;

@@ -26,7 +26,7 @@ typedef struct row_sums {
   int64_t *used;    /* () */
 } row_sums;
 
-/* Bytes of workspace for count ids. */
+/* Returns the bytes of workspace for count ids. */
 static inline size_t row_sums_bytes(int64_t count) {
   return (size_t)(3 * count + 1) * sizeof(int64_t);
 }

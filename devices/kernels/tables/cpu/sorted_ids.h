@@ -12,7 +12,8 @@ typedef struct tdm_cpu_sorting {
   int digit_bits;
 } tdm_cpu_sorting;
 
-/* For up to count ids of a table of that many rows. UNSUPPORTED where a key would not fit. */
+/* Chooses the sort of up to count ids of a table of that many rows. UNSUPPORTED if a key would not
+ * fit. */
 tdm_status tdm_cpu_sorting_of(int64_t rows, int64_t count, tdm_cpu_sorting *out) TDM_WARN_UNUSED;
 /* Sorts keys (count) by a radix sort. scratch: (count). Returns keys or scratch, whichever holds
  * the sorted keys. */

@@ -29,7 +29,7 @@ tdm_link_estimate *tdm_links_at(tdm_links *links, const tdm_device *from, const 
                                 bool pinned);
 /* Returns the place of an all-reduce over the ranks of a job; modelled: not measured. */
 tdm_link_estimate *tdm_links_all_reduce(tdm_links *links);
-/* Copies all calibrated links of `measured` at once. Any thread. */
+/* Copies all calibrated links of `measured` in one step. Any thread. */
 void tdm_links_adopt(tdm_links *links, const tdm_links *measured);
 
 /* Copies along every link, through the devices' queues, and fits the times. Starts the devices.

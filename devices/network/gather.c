@@ -209,7 +209,7 @@ static bool receives(const tdm_network *network, int from, int to) {
   return rank != from && (to < 0 || to == rank);
 }
 
-/* Like post_gather. */
+/* Posts like post_gather. */
 static tdm_status post_pass(tdm_network *network, bool intent, int from, int to, size_t bytes,
                             size_t *posted) {
   if (receives(network, from, to))

@@ -81,7 +81,7 @@ static bool is_ready(const tdm_pool_buffer *buffer) {
   return !buffer->queue || tdm_queue_reached(buffer->queue, buffer->sequence);
 }
 
-/* device NULL: of any device and size. */
+/* Returns a buffer that is ready; device NULL: of any device and size. */
 static tdm_pool_buffer *find_ready(const tdm_pool *pool, const tdm_device *device, size_t bytes) {
   for (size_t i = 0; i < pool->count; i++) {
     tdm_pool_buffer *buffer = pool->buffers[i];

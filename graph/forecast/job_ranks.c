@@ -197,7 +197,7 @@ tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double 
   return flow_through(state, receiver, true, task);
 }
 
-/* sent: per node, the task that sends its input. */
+/* Adds the dependencies of received messages. sent: per node, the task that sends its input. */
 static tdm_status join_messages(tdm_forecasting *state, const uint32_t *sent) {
   const tdm_graph *graph = &state->plan->graph;
   for (uint32_t r = 0; r < state->rank_count; r++) {

@@ -78,7 +78,7 @@ uint32_t tdm_spread_adjoint(tdm_walk *walk, uint32_t value, const char *name,
 }
 
 /* Sums the contributions of one micro-batch to a term of `value`, in consumer order, in nodes of
- * limited size. A single contribution of rows to be added is returned unchanged. */
+ * limited size. A single contribution that consists of rows is returned unchanged. */
 static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t value,
                              const tdm_adjoint *term, uint32_t head) {
   tdm_graph *graph = walk->rule.graph;

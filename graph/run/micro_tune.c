@@ -43,7 +43,8 @@ static bool has_worked(const tdm_micro_tuning *tuning) {
   return tuning->best_ns > 0;
 }
 
-/* While none has worked, all are tried, and after the last the first again. */
+/* Selects the next candidate. While none has worked, all are tried, and the first one again after
+ * the last. */
 static void go_on(tdm_micro_tuning *tuning, bool better) {
   const bool was_last = tuning->candidate == LAST;
   tuning->misses = better ? 0 : tuning->misses + 1;

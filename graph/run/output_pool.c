@@ -53,8 +53,8 @@ static tdm_storage *remove_idle(tdm_output_pool *pool, size_t index) {
   return storage;
 }
 
-/* The storage's dispose: its last reference was released. The storage that returned first is freed
- * for it; otherwise sizes that are no longer used would stay permanently. */
+/* Disposes of a storage whose last reference was released. Frees the storage that was returned
+ * first in exchange; otherwise sizes that are no longer used would remain permanently. */
 static void come_back(tdm_storage *storage) {
   tdm_output_pool *pool = storage->user;
   tdm_storage *leaving = storage;

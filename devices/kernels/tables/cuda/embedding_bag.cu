@@ -81,7 +81,7 @@ static __global__ void make_begins(const void *offsets, int64_t *begins, bag_sta
   }
 }
 
-/* Every kernel's beginning: the checks, and where bags begin. */
+/* Begins every kernel: checks ids and offsets, and computes where bags begin. */
 static tdm_status embedding_bag_begin(const tdm_kernel_call *call, bag_memory *out) {
   const bag_state *state = state_of<bag_state>(call);
   const void *offset_data = call->inputs[state->ids + 1];
@@ -97,7 +97,7 @@ static tdm_status embedding_bag_begin(const tdm_kernel_call *call, bag_memory *o
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* A block a bag. weight: (rows, dim), ids, scales (or NULL): (count), y: (bags, dim). */
+/* Computes a bag per block. weight: (rows, dim), ids, scales (or NULL): (count), y: (bags, dim). */
 template <class stored>
 static __global__ void sum_bags(const stored *weight, const void *ids, const stored *scales,
                                 const int64_t *begins, stored *y, bag_state shape) {
@@ -128,7 +128,7 @@ template <class stored> static tdm_status run_sum(const tdm_kernel_call *call) {
                        *state);
 }
 
-/* The same; winners: (bags, dim). */
+/* Computes the maximum of each bag; winners: (bags, dim). */
 template <class stored>
 static __global__ void largest_of_bags(const stored *weight, const void *ids, const int64_t *begins,
                                        stored *y, int64_t *winners, bag_state shape) {
@@ -181,7 +181,7 @@ static __global__ void make_sources(const void *ids, const stored *given, const 
   }
 }
 
-/* The checks, sources, and sorted keys of d_y, ids, [offsets], [scales]; row_sums follows. */
+/* Checks ids and sorts the keys of d_y, ids, [offsets], [scales]; row_sums follows. */
 template <class stored>
 static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segments *out) {
   const bag_state *state = state_of<bag_state>(call);
@@ -232,7 +232,8 @@ template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call
 
 /* ---- Gradient of the scales ------------------------------------------------------------------ */
 
-/* A block of one warp an id. d_y: (bags, dim), weight: (rows, dim), d_scales: (count). */
+/* Computes the gradient of one scale per block of one warp. d_y: (bags, dim), weight: (rows, dim),
+ * d_scales: (count). */
 template <class stored>
 static __global__ void multiply_rows(const stored *d_y, const stored *weight, const void *ids,
                                      const int64_t *bags, stored *d_scales, bag_state shape) {
@@ -250,7 +251,7 @@ static __global__ void multiply_rows(const stored *d_y, const stored *weight, co
   }
 }
 
-/* d_y, weight, ids, [offsets] -> d_scales. */
+/* Computes d_scales from d_y, weight, ids, [offsets]. */
 template <class stored> static tdm_status run_scales(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   const stored *no_scales = NULL;

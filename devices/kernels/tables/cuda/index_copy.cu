@@ -24,7 +24,7 @@ static tdm_status index_copy_prepare(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-/* from: (count, row), to: (rows, row); elements = count row. */
+/* Copies rows from (count, row) to (rows, row); elements = count row. */
 template <class word>
 static __global__ void index_copy(const word *from, const void *indices, bool wide, int64_t rows,
                                   int64_t row, word *to, int64_t elements) {

@@ -20,7 +20,8 @@ static tdm_status row_copies_prepare(const tdm_kernel_request *request, size_t i
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-/* table: (rows, dim), indices: (n), out: (n, dim), taken: (n); elements = n dim. */
+/* Copies rows of table (rows, dim) at indices (n) to out (n, dim), and writes taken (n); elements =
+ * n dim. */
 template <class stored>
 static __global__ void take_rows(const stored *table, const int64_t *indices, int64_t dim,
                                  stored *out, int64_t *taken, int64_t elements) {

@@ -35,7 +35,7 @@ static __device__ inline bool is_of_segment(uint64_t key, uint64_t id, int shift
   return key != NO_KEY && key >> shift == id;
 }
 
-/* Where the segment of keys[at] begins. */
+/* Returns the begin of the segment of keys[at]. */
 static __device__ inline int64_t segment_begin(const uint64_t *keys, int64_t at, int shift) {
   const uint64_t id = keys[at] >> shift;
   int64_t low = 0, high = at;
@@ -49,7 +49,8 @@ static __device__ inline int64_t segment_begin(const uint64_t *keys, int64_t at,
   return low;
 }
 
-/* Where the piece of the cell begins, and its segment; false: there is none. keys: (count). */
+/* Finds the begin of the cell's piece and its segment. Returns false if there is none. keys:
+ * (count). */
 static __device__ inline bool find_piece(const uint64_t *keys, int64_t count, int shift,
                                          int64_t cell, int64_t *out_piece, int64_t *out_segment) {
   const int64_t first = cell * SEGMENT_PIECE;
@@ -62,8 +63,8 @@ static __device__ inline bool find_piece(const uint64_t *keys, int64_t count, in
   return before > 0 && piece < count && is_of_segment(keys[piece], keys[first] >> shift, shift);
 }
 
-/* Element j of what the piece at `begin` adds: for each position its row of d, or that of its bag,
- * times its scale; of a maximum only what it won. */
+/* Returns element j of the contribution of the piece at `begin`: for each position its row of d, or
+ * that of its bag, times its scale. For a maximum only the elements that the position has won. */
 template <class stored>
 static __device__ real_of<stored> sum_piece_of(const stored *d, const int64_t *bags,
                                                const stored *scales, const int64_t *winners,
@@ -82,16 +83,16 @@ static __device__ real_of<stored> sum_piece_of(const stored *d, const int64_t *b
   return sum;
 }
 
-/* The row that the segment at `begin` is summed into: row `rank` of out, or row `id` where ranks is
- * NULL. */
+/* Returns the row that receives the sum of the segment at `begin`: row `rank` of out, or row `id`
+ * if ranks is NULL. */
 template <class stored>
 static __device__ stored *row_of_segment(const uint64_t *keys, int shift, const int64_t *ranks,
                                          int64_t begin, int64_t dim, stored *out) {
   return out + (ranks ? ranks[begin] : (int64_t)(keys[begin] >> shift)) * dim;
 }
 
-/* A block the first piece of a segment, into its row. keys, ranks, bags, scales: (count); d,
- * winners, out: (..., dim); all but keys, d and out may be NULL. */
+/* Sums the first piece of a segment per block, into its row. keys, ranks, bags, scales: (count); d,
+ * winners, out: (..., dim); all except keys, d and out may be NULL. */
 template <class stored>
 static __global__ void sum_segments(const stored *d, const int64_t *bags, const stored *scales,
                                     const int64_t *winners, const uint64_t *keys, int64_t count,
@@ -105,7 +106,7 @@ static __global__ void sum_segments(const stored *d, const int64_t *bags, const 
   }
 }
 
-/* A block a further piece; sums: (cells, dim). */
+/* Sums a further piece per block; sums: (cells, dim). */
 template <class stored>
 static __global__ void sum_cells(const stored *d, const int64_t *bags, const stored *scales,
                                  const int64_t *winners, const uint64_t *keys, int64_t count,
@@ -120,7 +121,8 @@ static __global__ void sum_cells(const stored *d, const int64_t *bags, const sto
   }
 }
 
-/* Where the second piece begins, a block adds all but the first to the segment's row. */
+/* Adds all pieces except the first to the segment's row, in the block where the second piece
+ * begins. */
 template <class stored>
 static __global__ void add_cells(const uint64_t *keys, int64_t count, int shift,
                                  const int64_t *ranks, int64_t dim, const real_of<stored> *sums,
@@ -141,7 +143,7 @@ static __global__ void add_cells(const uint64_t *keys, int64_t count, int shift,
   }
 }
 
-/* Bytes of workspace for row_sums. */
+/* Returns the bytes of workspace for row_sums. */
 static inline size_t row_sums_bytes(int64_t count, int64_t dim, size_t element_bytes) {
   return count > SEGMENT_PIECE ? (size_t)(ceil_div(count, SEGMENT_PIECE) * dim) * element_bytes : 0;
 }

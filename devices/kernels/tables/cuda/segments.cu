@@ -42,12 +42,13 @@ static __device__ inline void exchange(uint64_t *low, uint64_t *high, bool ascen
   *high = a;
 }
 
-/* The place of thread `pair`'s lower key when partners are `distance` apart. */
+/* Returns the position of the lower key of thread `pair` if partners are `distance` apart. */
 static __device__ inline int64_t lower_of(int64_t pair, int64_t distance) {
   return pair / distance * 2 * distance + pair % distance;
 }
 
-/* A block's piece of keys (capacity), for the widths first..last, from distance PIECE / 2 down. */
+/* Sorts a block's piece of keys (capacity), for the widths first..last, from distance PIECE / 2
+ * down. */
 static __global__ void sort_piece(uint64_t *keys, int64_t first_width, int64_t last_width) {
   TDM_SHARED(uint64_t, piece, PIECE);
   const int64_t base = (int64_t)blockIdx.x * PIECE;
@@ -67,7 +68,7 @@ static __global__ void sort_piece(uint64_t *keys, int64_t first_width, int64_t l
   }
 }
 
-/* One exchange of keys (2 pairs) that are further apart than a piece. */
+/* Executes one exchange of keys (2 pairs) whose distance exceeds a piece. */
 static __global__ void exchange_wide(uint64_t *keys, int64_t pairs, int64_t width,
                                      int64_t distance) {
   EACH_ELEMENT(pair, pairs) {
@@ -101,7 +102,8 @@ static __global__ void count_segments(const uint64_t *keys, int64_t count, int s
   if (threadIdx.x == 0) of_tiles[blockIdx.x] = begun;
 }
 
-/* One block: of_tiles (tiles) becomes what lies before each tile; out_count (): of all. */
+/* Replaces of_tiles (tiles) by the sums before each tile, in one block; out_count () receives the
+ * total. */
 static __global__ void offset_tiles(int64_t *of_tiles, int64_t tiles, int64_t *out_count) {
   int64_t before = 0;
   for (int64_t first = 0; first < tiles; first += blockDim.x) {

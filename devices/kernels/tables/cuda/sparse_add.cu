@@ -36,8 +36,8 @@ static __global__ void make_keys(const int64_t *a_indices, const int64_t *used_a
   }
 }
 
-/* A block sums the segment that begins at its key, if one does. a_rows: (count_a, dim), b_rows:
- * (count - count_a, dim); keys, ranks: (count); out: (count, dim). */
+/* Sums, in each block, the segment that begins at its key, if one does. a_rows: (count_a, dim),
+ * b_rows: (count - count_a, dim); keys, ranks: (count); out: (count, dim). */
 template <class stored>
 static __global__ void sum_segments(const stored *a_rows, const stored *b_rows, int64_t count_a,
                                     const uint64_t *keys, const int64_t *ranks, int64_t count,

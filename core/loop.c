@@ -23,7 +23,7 @@ struct tdm_loop {
   uv_loop_t own_uv;
   uv_async_t wake;
   uv_timer_t alarm; /* set for the earliest of `timers`; unreferenced */
-  pthread_t thread; /* own loop: the thread to join; caller's loop: the thread that created it */
+  pthread_t thread; /* own loop: thread to join; caller's loop: thread that created it */
   bool owned;
   bool detached; /* own loop closed from its own thread, which frees it */
   void (*closed)(void *user);
@@ -58,7 +58,8 @@ struct uv_loop_s *tdm_loop_uv(tdm_loop *loop) {
 static _Atomic int unsettled;
 static _Atomic uint32_t unsettled_generation;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static const uint64_t exit_wait_ns = 2000000000; /* a user's task may never return */
+static const uint64_t exit_wait_ns = 2000000000; /* limited, because a user's task may never
+                                                  * return */
 
 static void settle_begin(void) {
   const uint32_t generation = tdm_process_generation();

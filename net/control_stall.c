@@ -12,7 +12,8 @@ enum {
   MOST_STALL_SECONDS = 86400,
   NS_A_BYTE = 2000, /* the slowest supported link has 4 Mbit/s */
 };
-static const uint64_t look_ns = 2000000;       /* between checks of what peers have sent */
+static const uint64_t look_ns = 2000000;       /* time between checks of the bytes that peers have
+                                                * sent */
 static const uint64_t most_look_ns = 20000000; /* limit of the time between two checks */
 
 tdm_status control_read_stall(uint64_t *out_ns) {

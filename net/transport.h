@@ -105,7 +105,8 @@ typedef struct tdm_endpoint_options {
 struct tdm_transport {
   uint32_t abi;                 /* TDM_TRANSPORT_ABI */
   const char *name;             /* "openmpi", "mpich", "simnet" */
-  const char *(*version)(void); /* such as "Open MPI 4.1.4"; static; legal before and after open */
+  const char *(*version)(void); /* text such as "Open MPI 4.1.4"; static; may be called before and
+                                 * after open */
   bool ends_together;           /* a rank that leaves before the others may abort them */
 
   /* Joins the job. Returns when all its ranks have joined, with all of *out_endpoint filled. On

@@ -16,7 +16,7 @@ enum { MOST_ROUNDS = 25, FEWEST_ROUNDS = 4, SIZE_COUNT = 12 };
 static const double CALL_NS = 1e6;   /* calls are repeated until a sample is so long */
 static const double ROUNDS_NS = 8e8; /* about so long for all subjects together */
 static const double TOLERANCE =
-    2e-5; /* relative to the largest element and to the root of the number of terms */
+    2e-5; /* limit relative to the largest element and to the root of the number of terms */
 
 static const char *const pass_names[PASS_COUNT] = {"forward", "input", "weight"};
 

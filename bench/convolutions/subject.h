@@ -33,9 +33,9 @@ typedef struct convolution_arrays {
   float *weight;   /* (out, in / groups, kernel) */
   float *bias;     /* (out) */
   float *y;        /* (images, out, out height, out width) */
-  float *d_y;      /* like y */
-  float *d_x;      /* like x */
-  float *d_weight; /* like weight */
+  float *d_y;      /* (same shape as y) */
+  float *d_x;      /* (same shape as x) */
+  float *d_weight; /* (same shape as weight) */
   float *d_bias;   /* (out) */
 } convolution_arrays;
 

@@ -28,7 +28,7 @@ static const double QUIET_SHARE = 0.05;
 typedef struct subject {
   const char *model;
   int64_t batch;
-  bool wrapped; /* over both devices; else front and body on one each */
+  bool wrapped; /* true: replicated on both devices; false: front and body on one device each */
 } subject;
 
 static const subject subjects[] = {
@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
   bench_help(argc, argv,
              "forecast [MODEL] [--details]: forecasts of training steps beside measurements.\n");
   bool details = false;
-  const char *only = NULL; /* a model's name */
+  const char *only = NULL; /* name of the only model that is measured; NULL: all */
   for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "--details") == 0)
       details = true;

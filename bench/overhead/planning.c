@@ -31,8 +31,9 @@ static tdm_session *make_deep(tdm_graph *graph, int64_t layer_count, size_t devi
 
 typedef struct planned {
   size_t nodes;     /* number of nodes of the final graph */
-  double passes_ns; /* a node */
-  double whole_ns;  /* a node: tdm_session_prepare, kernels' preparation included */
+  double passes_ns; /* time of the passes per node, in ns */
+  double whole_ns;  /* time of tdm_session_prepare per node, in ns, including the preparation of
+                     * kernels */
 } planned;
 
 /* Plans for `rows` rows. */

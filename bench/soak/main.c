@@ -20,7 +20,7 @@
 
 enum { SAMPLES = 30, THREADS = 6 };
 
-/* ---- Threads, and standing still ------------------------------------------------------------- */
+/* ---- Threads, and detection of stalls -------------------------------------------------------- */
 
 typedef struct gate {
   pthread_mutex_t lock;

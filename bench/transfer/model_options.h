@@ -13,7 +13,7 @@ typedef struct model_options {
   size_t list_count;
   const char *accelerator; /* device of the models' dense parts; NULL: a GPU, else sim:0 */
   int64_t table_rows;      /* rows of the embedding model */
-  int64_t largest_batch;   /* larger ones of the models are left out */
+  int64_t largest_batch;   /* larger batches of the models are skipped */
   int64_t steps;           /* measured, of each model */
   int64_t rounds;          /* repetitions of all measurements */
   bool model;

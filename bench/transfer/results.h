@@ -15,7 +15,7 @@ typedef struct result {
   int node; /* NUMA node (os index) of the host side; -1: none, or unknown */
   size_t bytes;
   int samples;
-  double median, low, high; /* over the samples, in unit */
+  double median, low, high; /* figures over the samples, in `unit` */
   double p99;               /* the bad end: the lowest per cent of GB/s, the highest of us */
   double copy_ns;           /* median time of one copy */
   char problem[192];        /* "": measured, and the contents verified */

@@ -13,7 +13,7 @@ typedef struct tdm_absent_device {
   const char *where;         /* why nothing executes on it: "is only described" */
   const char *model;         /* name of the processor for messages; NULL if memory_bytes is 0 */
   double memory_bytes;       /* 0: no limit */
-  tdm_address begin;         /* beginning of its addresses */
+  tdm_address begin;         /* first address of its memory */
   _Atomic size_t used_bytes; /* bytes of allocated memory */
   _Atomic size_t cursor;     /* addresses that were used up */
 } tdm_absent_device;

@@ -138,7 +138,7 @@ typedef struct tdm_program {
 
 /* When a command was executed, in tdm_time_ns for every device. All zeros: it was not executed. */
 typedef struct tdm_command_times {
-  uint64_t wait_ns; /* when its queue began to wait for a point; 0: it did not wait */
+  uint64_t wait_ns; /* time at which its queue began to wait for a point; 0: it did not wait */
   uint64_t begin_ns;
   uint64_t end_ns;
   uint64_t core_wait_ns; /* part of the time in which a copy by the host waited for a core */

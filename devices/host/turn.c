@@ -116,7 +116,7 @@ void tdm_worker_ask_for_points(tdm_worker *worker) {
     }
     uint64_t sequence;
     tdm_queue *awaited = tdm_submission_awaits(head, &sequence);
-    if (awaited) tdm_queue_ask(awaited, worker->bell); /* otherwise it is only held */
+    if (awaited) tdm_queue_ask(awaited, worker->bell); /* otherwise the command is only delayed */
   }
 }
 

@@ -13,7 +13,7 @@
 enum {
   LEAST_BYTES = 1024,
   DEFAULT_MOST_BYTES = 64 << 20,
-  LEAST_COPIES = 5,      /* least number of copies per size and state */
+  LEAST_COPIES = 5,      /* minimum number of copies per size and state */
   MOST_COPIES = 15,      /* number of copies in the near state if they fit the budget */
   BUDGET_NS = 100000000, /* time for all copies of a link */
   ASSUMED_CACHE_BYTES = 32 << 20,

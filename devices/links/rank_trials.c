@@ -88,7 +88,8 @@ tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) {
   tdm_flight flight = {
       .programs = made.programs, .bases = &base, .failed_ids = failed_ids, .times = times};
   const tdm_status status = tdm_trial_fly(train->context, &flight, PROGRAMS, IDS);
-  const tdm_command_times *ahead = &times[2 * 1 + 1]; /* as received, in the first round */
+  const tdm_command_times *ahead = &times[2 * 1 + 1]; /* times of the received messages in the first
+                                                       * round */
   if (train->messages > 0) *out_ns = tdm_trial_ns(ahead->end_ns, ahead[2 * train->messages].end_ns);
   for (uint32_t round = 0; round < train->rounds && train->messages == 0; round++)
     out_ns[round] = tdm_trial_ns(times[4 * round].begin_ns, ahead[4 * round].end_ns) / 2;

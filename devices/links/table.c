@@ -16,7 +16,8 @@ struct tdm_links {
   tdm_context *context;
   size_t device_count;
   tdm_link_estimate *estimates; /* (2 * device_count ^ 2): from, to, pinned */
-  tdm_link_estimate all_reduce; /* over the ranks of a job; modelled: not measured */
+  tdm_link_estimate all_reduce; /* estimate of sums over the ranks of a job; modelled: not
+                                 * measured */
   pthread_mutex_t mutex;        /* protects estimates */
 };
 

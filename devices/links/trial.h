@@ -8,7 +8,7 @@
  * the one that it goes to ---- */
 
 typedef struct tdm_link_trial {
-  tdm_device *from_device; /* both started, with a direct route */
+  tdm_device *from_device; /* source and destination device; both started, with a direct route */
   tdm_device *to_device;
   tdm_address from; /* an end on the host is used as described above; others are not touched */
   tdm_address to;

@@ -34,7 +34,7 @@ typedef struct tdm_machine_processor {
 
 typedef struct tdm_machine_port {
   double latency_ns;
-  double bytes_per_ns; /* each way; 0: no such port */
+  double bytes_per_ns; /* rate in each direction; 0: no such port */
   uint32_t sharing;    /* number of the host's devices that share a port, >= 1 */
 } tdm_machine_port;
 

@@ -49,9 +49,9 @@ typedef struct transfer {
 
 /* One piece of a message. */
 typedef struct cut {
-  size_t from;    /* in the message, in bytes */
-  size_t bytes;   /* of the message */
-  size_t begin;   /* where these bytes begin in the buffer: after the header, if it has one */
+  size_t from;    /* position of the piece in the message, in bytes */
+  size_t bytes;   /* bytes of the message in the piece */
+  size_t begin;   /* position of these bytes in the buffer: after the header, if it has one */
   size_t carried; /* size on the transport: the first piece has room for a reason */
 } cut;
 

@@ -15,7 +15,7 @@ enum { TDM_WATCHED_SEND, TDM_WATCHED_RECEIVE, TDM_WATCHED_DEVICES };
 
 typedef struct tdm_network_call {
   tdm_net_request request; /* must be the first field */
-  bool settled;            /* under the lock */
+  bool settled;            /* the call has ended; protected by the lock */
   uint64_t left_ns;        /* time at which a rank that it waits for was found to have left; 0: none
                             * has */
   tdm_control_transfer transfer; /* used if ranks are monitored */

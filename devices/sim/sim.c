@@ -18,7 +18,7 @@
 typedef struct sim_settings {
   double latency_us;
   double gigabytes_per_second;      /* 0: no limit */
-  double peer_gigabytes_per_second; /* between sim devices; negative: the same */
+  double peer_gigabytes_per_second; /* rate between sim devices; negative: gigabytes_per_second */
   uint64_t delay_seed;              /* 0: no delays in addition to the links' */
 } sim_settings;
 

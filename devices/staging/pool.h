@@ -34,14 +34,14 @@ typedef struct tdm_pool_system {
 typedef struct tdm_staging_pool_options {
   size_t cap_bytes; /* total of all buffers; 0: TANDEM_STAGING_BYTES or a quarter of a node */
   bool exact;       /* sizes are rounded to a page, not to a class (at most a quarter above) */
-  const tdm_pool_system *system; /* copied; NULL: the machine's */
+  const tdm_pool_system *system; /* system calls; copied; NULL: the machine's */
 } tdm_staging_pool_options;
 
 typedef struct tdm_pool_counters {
   uint64_t taken, reused, made, released;
   uint64_t refused_pins;  /* buffers that are not pinned although their device requires it */
   uint64_t refused_binds; /* buffers for which the node was not granted */
-  uint64_t misplaced;     /* found on another node than was granted */
+  uint64_t misplaced; /* number of buffers whose memory was on another node than the granted one */
   uint64_t waited;        /* takes that had to wait for a copy to end because of the cap */
   size_t bytes, peak_bytes, cap_bytes;
 } tdm_pool_counters;

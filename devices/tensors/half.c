@@ -30,7 +30,7 @@ static uint16_t narrow_float16(float value) {
   const uint32_t sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
   if (rest > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
   if (rest >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u); /* 65520 and more */
-  if (rest < 0x38800000u)                                     /* below 2^-14: multiples of 2^-24 */
+  if (rest < 0x38800000u) /* smaller than 2^-14: multiples of 2^-24 */
     return (uint16_t)(sign | (uint32_t)lrintf(float_of(rest) * 0x1p24F));
   return (uint16_t)(sign | (rest - (112u << 23) + 0xFFFu + (rest >> 13 & 1u)) >> 13);
 }

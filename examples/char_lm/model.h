@@ -7,7 +7,7 @@
 #include <tandem/tandem.h>
 
 typedef struct char_model_sizes {
-  int64_t characters; /* different ones */
+  int64_t characters; /* number of different characters */
   int64_t embedding;
   int64_t hidden;
   int64_t layers; /* number of layers of the LSTM, at most MOST_LAYERS */

@@ -72,7 +72,8 @@ static int64_t point_bytes(const unsigned char *at, int64_t left) {
   if (lead < 0x80) return 1;
   const int64_t count = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   if (lead < 0xC2 || lead > 0xF4 || count > left) return 0;
-  unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80; /* least second byte */
+  /* smallest legal second byte */
+  unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   for (int64_t i = 1; i < count; i++) {
     if (at[i] < least || at[i] > most) return 0;

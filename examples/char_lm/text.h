@@ -8,7 +8,7 @@
 typedef struct text {
   unsigned char *bytes;
   int64_t byte_count;
-  int64_t character_count;       /* different bytes */
+  int64_t character_count;       /* number of different bytes */
   unsigned char characters[256]; /* [id] in the order of bytes */
   int16_t ids[256];              /* [byte]; -1: not in the text */
 } text;

@@ -5,7 +5,7 @@
 #include <tandem/tandem.h>
 
 typedef struct batch {
-  tdm_tensor *fields[TDM_DATASET_MAX_FIELDS]; /* in the order of the dataset's fields */
+  tdm_tensor *fields[TDM_DATASET_MAX_FIELDS]; /* tensors in the order of the dataset's fields */
   int64_t rows;                               /* 0: the epoch is over */
 } batch;
 

@@ -19,8 +19,8 @@ typedef struct training {
   middle from;          /* position in an epoch from which training continues */
   int64_t step;         /* submitted, over all epochs */
   int64_t step_count;   /* number of steps of all epochs */
-  int64_t row_count;    /* trained on so far */
-  uint64_t training_ns; /* without evaluation */
+  int64_t row_count;    /* rows trained so far */
+  uint64_t training_ns; /* time without evaluation */
 } training;
 
 /* Executes a whole step before it returns, because the next step requires its state. */

@@ -5,7 +5,7 @@
 #include "examples/common/learner.h"
 
 typedef struct losses {
-  double sum; /* over batches, in units of e */
+  double sum; /* sum over batches, in units of e */
   int64_t batch_count;
 } losses;
 

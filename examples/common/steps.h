@@ -22,7 +22,7 @@ struct steps {
   pthread_cond_t changed;
   step places[STEPS_IN_FLIGHT];
   int64_t rows;    /* number of rows of the steps that have ended */
-  double loss_sum; /* a row */
+  double loss_sum; /* sum of the loss per row */
   tdm_status status;
   char message[256]; /* message of the first step that failed */
 };

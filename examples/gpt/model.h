@@ -7,7 +7,7 @@
 #include <tandem/tandem.h>
 
 typedef struct gpt_sizes {
-  int64_t characters; /* different ones */
+  int64_t characters; /* number of different characters */
   int64_t width;
   int64_t heads;
   int64_t layers;

@@ -30,7 +30,7 @@ typedef struct program {
   tdm_tensor_list *saved; /* parameters and tables of words */
   word_set *words;
   model made;
-  tdm_session *session; /* for inference; the model's own session can train */
+  tdm_session *session; /* session for inference; the model's own session can train */
   batcher *questions;
   http_server *server;
   bool ended; /* on_stopped has closed what the loop had */

@@ -19,7 +19,7 @@ bool point_is_letter(uint32_t point);
 uint32_t point_fold(uint32_t point);
 
 typedef enum encoding {
-  ENCODING_NONE, /* neither of the others all through */
+  ENCODING_NONE, /* not valid in any of these encodings */
   ENCODING_UTF8,
   ENCODING_LATIN1, /* ISO-8859-1 */
 } encoding;

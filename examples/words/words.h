@@ -15,7 +15,7 @@ typedef struct word_list {
 
 typedef struct word_options {
   int64_t per_class;  /* size of a seeded sample of each list; 0: all */
-  int64_t max_length; /* longer words are left out; 3 to 1024 */
+  int64_t max_length; /* longer words are skipped; 3 to 1024 */
   uint64_t seed;
   double held_out; /* share of each class kept for evaluation, 0 <= share < 1 */
 } word_options;

@@ -31,7 +31,7 @@ extern const zoo_model zoo_models[ZOO_MODELS];
 
 /* One model with PyTorch's parameters. All zeros: nothing is open. */
 typedef struct zoo_run {
-  tdm_tensor_list *golden; /* its golden data */
+  tdm_tensor_list *golden; /* PyTorch's golden data for the model */
   tdm_graph *graph;
   tdm_session *session;
 } zoo_run;
@@ -43,7 +43,7 @@ typedef struct zoo_run {
  * everything is closed again. */
 bool zoo_open(tdm_context *context, const zoo_model *model, const char *folder,
               const char *device_map, zoo_run *out_run);
-void zoo_close(zoo_run *run); /* closed twice, or not opened, is legal */
+void zoo_close(zoo_run *run); /* may be called twice, or without opening */
 /* Computes the output for the golden inputs; the caller releases it. */
 bool zoo_answer(const zoo_run *run, tdm_tensor **out_answer);
 /* Steps of training on them: losses (ZOO_STEPS). */

@@ -193,7 +193,7 @@ static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective 
   const double bytes = tdm_sum_bytes(graph, sum);
   if (algorithm == TDM_COLLECTIVE_TREE) return tree_ns(graph, sum);
   if (algorithm == TDM_COLLECTIVE_RING)
-    return ring_ns(graph, sum) / 2; /* finished pieces go around */
+    return ring_ns(graph, sum) / 2; /* gathers the finished pieces: half of a ring */
   if (algorithm != TDM_COLLECTIVE_CHAIN) return 0;
   const double piece = bytes / (double)tdm_chain_pieces(graph, sum);
   return all_hops_ns(graph, sum, piece, tdm_predict_exchange_ns);

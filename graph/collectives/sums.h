@@ -16,10 +16,10 @@ typedef struct tdm_sum {
   bool can_go_around;  /* the sum can be computed in a ring or a tree */
   bool can_come_home;  /* each term can use its own link */
   bool can_all_reduce; /* every rank of a job has terms; with one rank: its devices are a group */
-  bool on_devices;     /* moreover, its devices are a group, whose engine makes it */
+  bool on_devices; /* can_all_reduce, and the devices are a group, whose engine computes the sum */
   bool can_own;        /* every device with a term can do the updates itself */
   bool own;            /* every device with a term does the updates itself */
-  bool everywhere;     /* as `own`, and required although states are sharded */
+  bool everywhere;     /* `own`, required even though states are sharded */
   bool comes_home;     /* computed at home, but its terms travel as in a ring, because states are
                         * sharded */
   size_t bucket;       /* index of the first bucket for its terms; only used in rounds */

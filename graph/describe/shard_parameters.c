@@ -13,7 +13,7 @@ enum { SMALL_PART = 32 };
 typedef struct sharder {
   tdm_graph *graph;
   const tdm_parallel_region *region;
-  tdm_device *devices[TDM_MAX_PARTS]; /* each once */
+  tdm_device *devices[TDM_MAX_PARTS]; /* distinct devices */
   size_t device_count;
   uint32_t *parameters; /* (count) values, in the order in which nodes first read them */
   size_t count;

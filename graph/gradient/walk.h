@@ -27,7 +27,7 @@ typedef struct tdm_walk {
   bool deterministic;                 /* the order of sums does not depend on placement */
   bool any_device;                    /* the same, for the present value */
   tdm_parameter_gradient *parameters; /* per persistent; parameter 0: none */
-  size_t parameter_count;             /* later ones are states that updates declare */
+  size_t parameter_count; /* number of parameters; later values are states that updates declare */
 } tdm_walk;
 
 /* Returns where the backward pass inserts: before the first node that reads a gradient of its loss,

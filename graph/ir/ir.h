@@ -102,7 +102,7 @@ typedef struct tdm_ir_node {
   uint32_t described; /* node of the user's graph that it computes at least in part; 0: none */
   union {
     tdm_node_transfer transfer; /* operation is NULL */
-    tdm_node_sum sum;           /* others */
+    tdm_node_sum sum;           /* set for all other nodes */
   };
   tdm_node_part part;
   int16_t device;
@@ -308,7 +308,7 @@ typedef struct tdm_described {
   tdm_map tie_names; /* name to its latest tie */
   tdm_map alias_names;
   TDM_ARRAY(tdm_graph_tie) ties;
-  TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
+  TDM_ARRAY(tdm_graph_alias) aliases; /* distinct aliases */
   TDM_ARRAY(tdm_graph_output) outputs;
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
@@ -346,8 +346,8 @@ struct tdm_graph {
   tdm_map nameless;                 /* scope's prefix to number of nodes without a name */
   tdm_map streams;                  /* path to number of random operations with it */
   const struct tdm_insertion *lent; /* where tdm_append inserts while a rule runs; NULL otherwise */
-  const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of the records without a flaw */
-  const tdm_spec *specs[TDM_SHARED_SPECS];       /* by hash: the latest of each */
+  const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of the valid records */
+  const tdm_spec *specs[TDM_SHARED_SPECS];       /* latest spec of each hash */
   tdm_status status;                             /* the first error */
   char message[TDM_MESSAGE_BYTES];
 };

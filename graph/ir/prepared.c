@@ -110,7 +110,7 @@ static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
 
 /* One allocation for an entry, its attributes and its shapes. */
 typedef struct entry_block {
-  tdm_prepared entry; /* first */
+  tdm_prepared entry; /* must be the first field */
   _Alignas(max_align_t) char attributes[];
 } entry_block;
 

@@ -15,7 +15,7 @@ struct tdm_prepared {
   uint64_t users; /* number of tdm_prepared_get without tdm_prepared_let_go */
   const tdm_kernel *kernel;
   tdm_kernel_answer answer;
-  const void *attributes; /* a copy */
+  const void *attributes; /* copy of the attributes */
   tdm_spec *specs;        /* inputs, then outputs, in the formats that the kernel requires */
   tdm_spec *offered;      /* specs that were requested: the key of the cache */
   size_t attribute_bytes;

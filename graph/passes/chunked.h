@@ -41,7 +41,7 @@ struct tdm_chunked {
   tdm_ir_node *before;        /* parts are inserted before this node; NULL: at the end */
   tdm_chunked_settle settle;
   const uint8_t *sides; /* per original node, tdm_side; NULL: all are inside */
-  tdm_tear *tears;      /* latest one; NULL: none */
+  tdm_tear *tears;      /* latest element; NULL: none */
 };
 
 static inline bool tdm_chunked_is_torn(const tdm_chunked *chunked, uint32_t value) {

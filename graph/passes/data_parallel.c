@@ -16,7 +16,8 @@
 #include "graph/passes/parts.h"
 
 typedef struct parallel_state {
-  tdm_chunked chunked; /* first field; replicas come before nodes that depend on the region */
+  tdm_chunked chunked; /* must be the first field; replicas come before nodes that depend on the
+                        * region */
   tdm_graph *graph;
   uint16_t region_index;
   tdm_parallel_region parallel_region; /* a copy, because the list may move */
@@ -201,7 +202,7 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
 }
 
 static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t r) {
-  const parallel_state *state = (const parallel_state *)chunked; /* first field */
+  const parallel_state *state = (const parallel_state *)chunked; /* `chunked` is the first field */
   like->device = state->devices[r];
   like->part.replica = (uint16_t)(r + 1);
   like->later_replica |= r > 0;

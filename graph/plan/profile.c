@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct tdm_profile_step {
-  uint64_t durations_ns[TDM_PROFILE_KEPT]; /* a ring */
+  uint64_t durations_ns[TDM_PROFILE_KEPT]; /* ring of the latest durations */
   uint64_t count;                          /* number of durations so far */
 };
 

@@ -5,7 +5,7 @@
 
 #include "graph/plan/plan.h"
 
-#define TDM_EXPLAIN_TEXT 1024 /* enough for the members of a fused node */
+#define TDM_EXPLAIN_TEXT 1024 /* large enough for the members of a fused node */
 
 /* Return "cpu:0" and "upload", and the text for a node's action: an operation's name or "transfer",
  * ... */

@@ -111,7 +111,7 @@ typedef struct tdm_timeline_path {
   uint32_t count;
   uint64_t busy_ns;    /* inside the events */
   uint64_t core_ns;    /* inside them, while copies waited for a core */
-  uint64_t handing_ns; /* between an event's end and the next one's begin */
+  uint64_t handing_ns; /* time between an event's end and the next one's begin */
   uint64_t caller_ns;  /* part of handing_ns while the next run was not submitted yet */
 } tdm_timeline_path;
 tdm_status tdm_timeline_find_path(tdm_timeline *timeline,

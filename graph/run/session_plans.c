@@ -135,7 +135,7 @@ static tdm_status make_plan(tdm_session *session, const tdm_resolved_run *resolv
   plan->key.hash = key->hash;
   link_newest(session, plan);
   session->plan_count++;
-  plan->uses++; /* not evicted while memory for it is released */
+  plan->uses++; /* in use, so that it is not evicted while memory for it is released */
   evict(session);
   plan->uses--;
   return TDM_OK;

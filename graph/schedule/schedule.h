@@ -42,7 +42,7 @@ typedef struct tdm_storage_plan {
 
 typedef struct tdm_access {
   uint32_t storage;
-  bool writes;    /* otherwise reads; an access in place is two, the read first */
+  bool writes; /* true: writes; false: reads. An access in place is two accesses, the read first */
   uint64_t begin; /* the accessed bytes, if a view shows less than all; the order of accesses */
   uint64_t bytes; /* is the same as if all of it were accessed */
 } tdm_access;
@@ -53,7 +53,7 @@ typedef struct tdm_step_wait {
 } tdm_step_wait;
 
 typedef struct tdm_step {
-  uint32_t queue; /* below queue_count */
+  uint32_t queue; /* index below queue_count */
   uint8_t phase;  /* tdm_phase; all of MAIN are before all of UPDATE */
   bool refresh;   /* a conditional copy into a derived value: may write PERSISTENT in MAIN */
   uint32_t first_access;

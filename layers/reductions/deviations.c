@@ -86,7 +86,7 @@ static tdm_status chunk_deviations(tdm_chunked *chunked) {
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
   if ((attributes.reduce.mask >> rows & 1) == 0) return tdm_chunked_each(chunked, NULL);
   const tdm_shape x = tdm_chunked_shape(chunked, 0);
-  const bool is_part = attributes.reduce.terms != 0; /* this node is itself a part */
+  const bool is_part = attributes.reduce.terms != 0; /* this node is a part of a larger one */
   const bool has_root = attributes.root != 0;
   if (!is_part) attributes.reduce.terms = 1;
   for (int i = 0; i < x.rank && !is_part; i++)

@@ -69,7 +69,7 @@ static tdm_status chunk_reduce(tdm_chunked *chunked) {
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
   if ((attributes.mask >> rows & 1) == 0) return tdm_chunked_each(chunked, NULL);
   const tdm_shape x = tdm_chunked_shape(chunked, 0);
-  const bool is_part = attributes.terms != 0; /* this node is itself a part */
+  const bool is_part = attributes.terms != 0; /* this node is a part of a larger one */
   if (!is_part) attributes.terms = 1;
   for (int i = 0; i < x.rank && !is_part; i++)
     if ((attributes.mask >> i & 1) != 0) attributes.terms *= x.dims[i];

@@ -53,10 +53,10 @@ typedef struct update_rule {
   tdm_optimizer_rule rule;
   const tdm_operation *dense;  /* NULL: all gradients must be sparse */
   const tdm_operation *sparse; /* NULL: no gradient may be sparse */
-  const setting *settings;     /* at most MOST_SETTINGS; the last one has no name */
+  const setting *settings;     /* at most MOST_SETTINGS settings; the last one has no name */
   /* Sets the states that exist for these attributes and returns their number. */
   size_t (*states)(const void *attributes, state *out_states);
-  tdm_status (*check)(const tdm_optimizer *optimizer); /* of settings together; or NULL */
+  tdm_status (*check)(const tdm_optimizer *optimizer); /* checks the settings together; or NULL */
 } update_rule;
 
 /* ---- Records --------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static pid_t start_child(child_main run, int *out_ready) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test ends early */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends the child if the test ends early */
     (void)close(ends[0]);
     _exit(begin_child(run, ends[1]));
   }
@@ -98,7 +98,7 @@ static void a_killed_save_leaves_a_checkpoint_that_loads(void **state) {
     (void)usleep((useconds_t)(tdm_hash_mix(5, (uint64_t)i) % 10000));
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_true(WIFSIGNALED(ended)); /* until then every save was done */
+    assert_true(WIFSIGNALED(ended)); /* every save before it was completed */
     (void)close(ready);
     const int left = count_left(".killed.safetensors.tandem-");
     assert_in_range(left, 0, 1);

@@ -70,7 +70,8 @@ static void check_variety(const trainer_options *options) {
   assert_same_losses(resumed, losses);
   assert_same_trainers(&later, &whole);
 
-  assert_ok(tdm_checkpoint_load(whole.session, whole.loader, path)); /* back in time */
+  /* returns to an earlier position */
+  assert_ok(tdm_checkpoint_load(whole.session, whole.loader, path));
   go_on(&whole, resumed);
   assert_same_losses(resumed, losses);
   assert_same_trainers(&later, &whole);

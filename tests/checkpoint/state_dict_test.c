@@ -29,7 +29,7 @@ static void names_have_dots(void **unused) {
                                       "head.weight",
                                       "head.bias"};
   tdm_session *session = dict_session(context, "block/fc", 4, 1);
-  dict_train(session); /* there are states of the optimizer now */
+  dict_train(session); /* creates the states of the optimizer */
   tdm_tensor_list *list = dict_of(session, NULL);
   assert_names(list, names, TDM_COUNT_OF(names));
   tdm_tensor_list_release(list);

@@ -10,9 +10,9 @@ enum { ITEMS = 24, BATCH = 4, FEATURES = 6, CLASSES = 3 };
 
 typedef struct trainer_options {
   const char *device_map; /* "*=sim:0" */
-  const char *wrapped;    /* over these devices; NULL: not */
+  const char *wrapped;    /* devices of replicas; NULL: not replicated */
   int micro_batches;
-  bool has_table; /* otherwise the dense model */
+  bool has_table; /* true: model with a table; false: dense model */
   uint64_t seed;
   int prefetch;
   int64_t batch_size;             /* 0: BATCH */

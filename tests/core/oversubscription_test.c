@@ -19,7 +19,8 @@ static void a_loss_keeps_threads_from_yielding(void **state) {
   assert_false(tdm_oversubscription_yield(&cores, now_ns - 2 * MILLISECOND));
   assert_true(cores.until_ns >= now_ns + 40 * MILLISECOND);
   const uint64_t until_ns = cores.until_ns;
-  assert_false(tdm_oversubscription_yield(&cores, until_ns - 1)); /* at once: this is no new loss */
+  /* immediately after the last: not a new loss */
+  assert_false(tdm_oversubscription_yield(&cores, until_ns - 1));
   assert_int_equal(cores.until_ns, until_ns);
 }
 

@@ -29,11 +29,11 @@ static void the_root_is_always_due_first(void **state) {
     const uint32_t drawn = tdm_random_uint32(&random, move);
     const uint32_t which = drawn % TIMERS;
     if (!inside[which]) {
-      timers[which].due_ns = drawn / TIMERS % 500; /* some are equal */
+      timers[which].due_ns = drawn / TIMERS % 500; /* several timers get equal times */
       tdm_timers_add(&heap, &timers[which]);
       inside[which] = true;
     } else if (drawn & 0x10000) {
-      tdm_timers_remove(&heap, &timers[which]); /* from anywhere */
+      tdm_timers_remove(&heap, &timers[which]); /* a timer at any position of the heap */
       inside[which] = false;
       removed++;
     } else {

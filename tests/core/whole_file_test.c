@@ -78,7 +78,7 @@ static pid_t start_writer(const char *path, char letter) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child > 0) return child;
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test ends early */
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends the child if the test ends early */
   while (save_letter(path, letter) == TDM_OK) {
   }
   _exit(1);
@@ -88,7 +88,7 @@ static void end_writer(pid_t child) {
   int ended;
   assert_int_equal(kill(child, SIGKILL), 0);
   assert_int_equal(waitpid(child, &ended, 0), child);
-  assert_true(WIFSIGNALED(ended)); /* until then every save was done */
+  assert_true(WIFSIGNALED(ended)); /* every save before it was completed */
 }
 
 static void killed_saves_leave_the_old_file_and_no_heap(void **state) {
@@ -231,7 +231,7 @@ static void links_stay_and_their_targets_are_written(void **state) {
   path_of(target, "links/target");
   path_of(link, "link");
   path_of(again, "links/again");
-  assert_int_equal(symlink("links/again", link), 0); /* relative to where the link lies */
+  assert_int_equal(symlink("links/again", link), 0); /* relative to the folder of the link */
   assert_int_equal(symlink(target, again), 0);
   assert_int_equal(save_letter(link, 'a'), TDM_OK); /* the target is made */
   assert_int_equal(whole_letter(target), 'a');

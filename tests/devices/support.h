@@ -60,7 +60,7 @@ enum { TEST_MOST_IDS = TEST_MOST_PROGRAMS * TEST_MOST_COMMANDS };
 
 typedef struct test_mix_attributes {
   int64_t value;
-  int64_t input_count; /* in addition to the first, which is the output */
+  int64_t input_count; /* number of inputs without the first, which is the output */
 } test_mix_attributes;
 
 typedef struct test_command_data {

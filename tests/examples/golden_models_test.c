@@ -21,7 +21,7 @@
 #include "tests/options.h"
 
 #define LEARNING_RATE 0.1 /* learning rate in example_models.py */
-#define TOLERANCE 2e-5    /* relative to the largest element: issue of float32 sums */
+#define TOLERANCE 2e-5    /* limit relative to the largest element, for float32 sums */
 
 enum { MOST_FEEDS = 4, MOST_OUTPUTS = 4, NAME_BYTES = 128 };
 

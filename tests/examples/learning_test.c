@@ -19,7 +19,7 @@
 typedef struct example {
   const char *name;
   const char *arguments;
-  const char *score; /* how its last line begins */
+  const char *score; /* beginning of its last line */
   double best;       /* the expected range of the plain run's score: it has learnt, without
                       * overfitting */
   double worst;

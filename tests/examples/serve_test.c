@@ -170,7 +170,7 @@ static void an_older_client_is_answered_and_left(void **state) {
   const int client = connect_client();
   send_bytes(client, request, sizeof request - 1);
   char answer[ANSWER_BYTES];
-  assert_int_equal(read_answers(client, answer, 0), 1); /* up to the end */
+  assert_int_equal(read_answers(client, answer, 0), 1); /* reads until the end of the connection */
   assert_int_equal(status_of(answer), 200);
   assert_non_null(strstr(answer, "Connection: close"));
   assert_non_null(strstr(answer, "{\"word\":\"abcd\"")); /* the line's end is none of it */
@@ -371,7 +371,7 @@ static void clients_that_go_are_forgotten(void **state) {
     if (post("abcd", answer) == 200 && metric("connections") == 1) break;
     (void)poll(NULL, 0, 10);
   }
-  assert_true(metric("connections") == 1); /* that of the request itself */
+  assert_true(metric("connections") == 1); /* the connection of the request itself */
   assert_true(metric("queued_words") == 0);
   assert_true(metric("batches_in_flight") == 0);
 }
@@ -389,7 +389,7 @@ static void what_is_in_hand_is_answered_at_the_end(void **state) {
   (void)metric("connections"); /* a turn of the loop later half of it has arrived */
   assert_int_equal(kill(running.process, SIGTERM), 0);
   char answer[ANSWER_BYTES];
-  (void)read_answers(idle, answer, 0); /* left at once: so the server is ending */
+  (void)read_answers(idle, answer, 0); /* closed immediately: the server is ending */
   assert_string_equal(answer, "");
   send_bytes(client, "cd", 2);
   (void)read_answers(client, answer, 0);

@@ -12,8 +12,8 @@
 
 #include "examples/zoo/zoo.h"
 
-#define ANSWER_TOLERANCE 2e-5 /* relative to the largest element */
-#define LOSS_TOLERANCE 2e-5   /* relative: rounding grows from step to step */
+#define ANSWER_TOLERANCE 2e-5 /* limit relative to the largest element */
+#define LOSS_TOLERANCE 2e-5   /* relative limit: rounding errors grow from step to step */
 
 static const char golden[] = "tests/golden/models";
 

@@ -148,7 +148,7 @@ static bool load(const trainer *self, const char *path, bool with_loader) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static trainer kept; /* up to the end of the program */
+  static trainer kept; /* kept until the program ends */
   tdm_context *context = fuzz_context(1, 1);
   if (!kept.session) {
     kept = make_trainer(context);

@@ -40,7 +40,7 @@ static void check_devices(const tdm_graph *graph) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static tdm_graph *graph; /* up to the end of the program */
+  static tdm_graph *graph; /* kept until the program ends */
   tdm_context *context = fuzz_context(2, 1);
   if (!graph) graph = make_graph(context);
   const int64_t before = fuzz_outstanding();

@@ -11,7 +11,7 @@ enum { CONNECTION_LIMIT = 2, MOST_STEPS = 200, LETTERS = 3000 };
 static const char whole[] = "GET /now? HTTP/1.1\r\nHost: a\r\n\r\n";
 
 typedef struct clients {
-  http_connection *asked[UV_DOUBLE_MOST_STREAMS]; /* whose responses are sent later */
+  http_connection *asked[UV_DOUBLE_MOST_STREAMS]; /* requests whose responses are sent later */
   size_t asked_count;
   uint64_t handed_on, answered;
   bool stopped;

@@ -65,7 +65,7 @@ static void load_names(tdm_session *session, const tdm_state_dict_options *optio
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static tdm_session *session; /* up to the end of the program */
+  static tdm_session *session; /* kept until the program ends */
   tdm_context *context = fuzz_context(1, 1);
   if (!session) session = make_session(context);
   const int64_t before = fuzz_outstanding();

@@ -136,7 +136,7 @@ int64_t fuzz_outstanding(void) {
 }
 
 tdm_context *fuzz_context(int cpu_devices, int sim_devices) {
-  static tdm_context *context; /* up to the end of the program */
+  static tdm_context *context; /* kept until the program ends */
   if (!context) {
     (void)setenv("TANDEM_LINKS", "off", 1);
     (void)setenv("OMP_NUM_THREADS", "1", 1);

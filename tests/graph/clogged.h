@@ -10,7 +10,7 @@
 
 typedef struct clog {
   _Atomic bool shut;
-  _Atomic int passing; /* this many of the first executions continue although it is shut */
+  _Atomic int passing; /* number of first executions that pass although the gate is shut */
   _Atomic int entered; /* executions that have begun */
 } clog;
 

@@ -5,7 +5,7 @@
 
 #include "tandem/tandem.h"
 
-extern const tdm_kernel halve_kernel; /* to be registered; float32 */
+extern const tdm_kernel halve_kernel; /* float32; tests must register it */
 extern const tdm_operation halve;     /* parameter (...) -> =parameter */
 
 #endif

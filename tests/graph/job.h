@@ -18,7 +18,7 @@ typedef struct job_rank {
   const void *user;
   tdm_status status;
   char message[TDM_MESSAGE_BYTES];
-  double loss;   /* this field and those after it are for the caller */
+  double loss;   /* results of the body: this field and those after it */
   uint64_t hash; /* hash of parameters */
   uint64_t number;
 } job_rank;
@@ -34,7 +34,8 @@ typedef struct job_options {
   tdm_simnet_options net;
   const void *user;                          /* argument for each rank */
   void (*begin)(int rank, const void *user); /* runs first on a rank's thread; may be NULL */
-  void (*log)(void *user, tdm_log_level level, const char *message); /* for all; NULL: none */
+  /* log function of all ranks; NULL: none */
+  void (*log)(void *user, tdm_log_level level, const char *message);
   void *log_user;
 } job_options;
 

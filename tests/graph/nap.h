@@ -9,7 +9,7 @@
 
 extern _Atomic uint64_t nap_row_ns; /* time per row, forward and backward; set it first */
 
-extern const tdm_kernel nap_kernel; /* to be registered; float32 */
+extern const tdm_kernel nap_kernel; /* float32; tests must register it */
 extern const tdm_operation nap;     /* x (rows, ...) -> the same */
 
 #endif

@@ -45,7 +45,7 @@ typedef struct layer_test {
   tdm_value loss;
   bool weighs;    /* the loss of a judged output is the sum of its products with its target */
   bool feeds_all; /* parameters are fed like inputs, and the checked result has no target */
-  int named[LAYER_TEST_MAX_FEEDS]; /* for each feed, the dimension named "batch", from 1; 0: none */
+  int named[LAYER_TEST_MAX_FEEDS]; /* for each feed: 1 + the dimension named "batch"; 0: none */
   tdm_feed feeds[LAYER_TEST_MAX_FEEDS];
   tdm_value fed[LAYER_TEST_MAX_FEEDS]; /* the input of each */
   size_t feed_count;

@@ -151,7 +151,7 @@ static const loss_builder builders[] = {
 /* Options of a model's computation. */
 typedef struct way {
   int micro_batches;
-  const char *wrapped; /* a scope; NULL: nothing */
+  const char *wrapped; /* scope that is replicated; NULL: none */
   const char *devices;
   const double *weights;
   const char *inner; /* devices that fc is wrapped over before; NULL: it is not */

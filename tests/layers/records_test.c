@@ -89,8 +89,8 @@ static void add_plan(name_set *set, const tdm_session *session) {
   }
 }
 
-static name_set reached;      /* by golden data */
-static name_set reached_back; /* in runs that train and that finite differences check */
+static name_set reached;      /* operations that golden data covers */
+static name_set reached_back; /* operations in runs that train and that finite differences check */
 
 static void add_session(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                         bool is_checked) {

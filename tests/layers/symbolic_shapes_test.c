@@ -297,7 +297,7 @@ static void test_names_are_trained_as_sizes(void **state) {
 /* Sizes of feeds: x (x_rows, 4), and names (length, batch), which y may not need. */
 typedef struct named_case {
   tdm_value (*build)(tdm_graph *graph, tdm_value x, tdm_value names);
-  tdm_dim x_rows; /* as x is declared */
+  tdm_dim x_rows; /* declared rows of x */
   int64_t length, batch, rows;
   tdm_dim wanted[2]; /* the first sizes of y */
 } named_case;

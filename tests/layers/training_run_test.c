@@ -26,7 +26,7 @@ typedef struct dropout_run {
   int steps;
   float y[COUNT];         /* result of the last step */
   float evaluated[COUNT]; /* result of a run that does not train */
-  float w[COLUMNS];       /* after the steps */
+  float w[COLUMNS];       /* weights after the steps */
 } dropout_run;
 
 static tdm_tensor *ones_of(tdm_context *context, tdm_shape shape) {

@@ -10,7 +10,7 @@
 #include "core/park.h"
 #include "core/status.h"
 
-#define LIMIT_NS (60 * UINT64_C(1000000000)) /* nothing here takes so long unless it hangs */
+#define LIMIT_NS (60 * UINT64_C(1000000000)) /* limit after which a transfer counts as hanging */
 
 #define EXPECT(holds)                                                                              \
   do {                                                                                             \

@@ -157,7 +157,7 @@ static void test_strangers(void **state) {
   say_message(stranger, &forger, CONTROL_HELLO, 100, 0);
   wait_end(stranger);
   wait_count(control, FORGED, 1);
-  stranger = knock(port); /* with the key, but no greeting */
+  stranger = knock(port); /* connection with the key but without a greeting */
   say_message(stranger, &part, CONTROL_BEAT, 100, 666);
   wait_end(stranger);
   wait_count(control, FORGED, 2);

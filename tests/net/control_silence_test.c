@@ -227,7 +227,7 @@ static void test_beats_wait_for_no_lock(void **state) {
   wait_beats(made.ranks[0].control, 1, 10);
   (void)pthread_mutex_unlock(&one->lock);
   tdm_control_progress(made.ranks[0].control, 0, 13);
-  wait_progress(one, 0, 13); /* what came meanwhile is known to it */
+  wait_progress(one, 0, 13); /* waits until it has received the beats sent meanwhile */
   close_net(&made);
 }
 
@@ -368,7 +368,7 @@ static void test_beats_on_busy_cores(void **state) {
 /* ---- A rank that does not read --------------------------------------------------------------- */
 
 typedef struct look {
-  tdm_loop_task task; /* first */
+  tdm_loop_task task; /* must be the first field */
   tdm_control *control;
   bool narrows; /* gives the connection hardly any room */
   _Atomic bool is_full;

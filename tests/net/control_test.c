@@ -24,7 +24,7 @@ static void test_progress_and_leaving(void **state) {
       tdm_control_peer_get(made.ranks[i].control, 1, &told);
     tdm_control_progress(made.ranks[i].control, 0, 200);
   }
-  wait_progress(made.ranks[0].control, 2, 200); /* some beats later */
+  wait_progress(made.ranks[0].control, 2, 200); /* waits for some more beats */
   wait_progress(made.ranks[2].control, 0, 200);
   for (int i = 0; i < MOST; i += 2) {
     tdm_control_dropped dropped;

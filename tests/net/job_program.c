@@ -64,7 +64,7 @@ static void end_oneself(int lines) {
     (void)kill(self, SIGKILL);
     _exit(0);
   }
-  if (own_signal == SIGTERM) exit(0); /* with all that is open */
+  if (own_signal == SIGTERM) exit(0); /* exits without releasing anything */
   (void)kill(self, own_signal);
 }
 

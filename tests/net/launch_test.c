@@ -60,7 +60,7 @@ static void test_not_there(void **state) {
   (void)setenv("TANDEM_NET", "tin cans", 1);
   assert_int_equal(tdm_transport_find(&transport), TDM_INVALID_ARGUMENT);
   assert_non_null(strstr(tdm_last_message(), "tin cans"));
-  (void)setenv("TANDEM_NET", "", 1); /* as if it were not set */
+  (void)setenv("TANDEM_NET", "", 1); /* equivalent to an unset variable */
   (void)setenv("PMI_RANK", "0", 1);
   (void)setenv("TANDEM_NET_PATH", "/nowhere::/nor here", 1);
   assert_int_equal(tdm_transport_find(&transport), TDM_UNAVAILABLE);

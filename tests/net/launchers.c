@@ -35,7 +35,7 @@ void launchers_use(int count, char **arguments) {
   files = arguments;
   for (int i = 1; i < count; i++) {
     char *path = realpath(arguments[i], NULL);
-    if (path) arguments[i] = path; /* for good: there is one list a process */
+    if (path) arguments[i] = path; /* not restored, because a process has one list */
   }
 }
 

@@ -8,7 +8,7 @@
 
 typedef struct launcher {
   const char *plugin;
-  const char *own_program; /* that initialises this MPI itself */
+  const char *own_program; /* program that initialises this MPI itself */
   const char *launcher;
   const char *command; /* what begins a command line, without the number of ranks */
   const char *version;

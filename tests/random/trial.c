@@ -42,7 +42,7 @@ static void share_wraps(trial *it) {
   }
 }
 
-/* A checkpoint is one of sessions that train the same parameters. */
+/* Makes all views train the same parameters, so that they can share a checkpoint. */
 static void alternate(trial *it, draw *stream) {
   for (int i = 0; i < it->view_count; i++) {
     it->views[i].node_count = it->model.node_count;

@@ -11,9 +11,9 @@
 
 #if TDM_REAL_BITS == 64
 #define EXP_SERIES_TERMS 13
-#define EXP_LEAST (-750.0)           /* below, exp is 0 */
-#define EXP_MOST 720.0               /* above, exp is infinite */
-#define TANH_MOST 22.0               /* above, tanh is 1 */
+#define EXP_LEAST (-750.0)           /* for smaller x, exp is 0 */
+#define EXP_MOST 720.0               /* for larger x, exp is infinite */
+#define TANH_MOST 22.0               /* for larger x, tanh is 1 */
 #define LN2_HIGH 6.93145751953125e-1 /* few bits, so that n times it is exact */
 #define LN2_LOW 1.42860682030941723212e-6
 #define ROUNDER 6755399441055744.0 /* 1.5 x 2^52: adding it rounds to an integer */

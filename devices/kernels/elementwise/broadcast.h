@@ -13,7 +13,7 @@
 #define TDM_BROADCAST_OPERANDS 3
 
 typedef struct tdm_broadcast {
-  int rank; /* at least 1 */
+  int rank; /* number of dimensions, at least 1 */
   int64_t sizes[TDM_MAX_RANK];
   /* Distance between neighbours of a dimension, in elements; 0: repeated. */
   int64_t steps[TDM_BROADCAST_OPERANDS][TDM_MAX_RANK];

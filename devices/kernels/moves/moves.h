@@ -60,7 +60,7 @@ typedef struct tdm_arange_attributes {
  * it. */
 #define TDM_OP_SCATTER_ADD "scatter_add"
 typedef struct tdm_gather_attributes {
-  int64_t dimension; /* already >= 0 */
+  int64_t dimension; /* dimension, not negative */
   int64_t whole_rows;
   int64_t rank; /* rank of y; only set for scatter_add without x */
   int64_t dims[8];

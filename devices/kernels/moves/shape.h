@@ -16,7 +16,7 @@ typedef struct tdm_reshape_attributes {
 /* d_out -> d_x: d_out at index, zero elsewhere; `size` is that dimension's extent in x. */
 #define TDM_OP_SELECT_GRADIENT "select_gradient"
 typedef struct tdm_select_attributes {
-  int64_t dimension; /* already >= 0 */
+  int64_t dimension; /* dimension, not negative */
   int64_t index;     /* may be negative: from the end */
   int64_t size;      /* size of the dimension in x; only set for the gradient */
 } tdm_select_attributes;
@@ -26,7 +26,7 @@ typedef struct tdm_select_attributes {
 /* x -> x with the dimensions first < second exchanged; any dtype. */
 #define TDM_OP_TRANSPOSE "transpose"
 typedef struct tdm_transpose_attributes {
-  int64_t first; /* already >= 0 */
+  int64_t first; /* first row, not negative */
   int64_t second;
 } tdm_transpose_attributes;
 
@@ -37,8 +37,8 @@ typedef struct tdm_transpose_attributes {
 #define TDM_OP_CONCAT "concat"
 #define TDM_MAX_PARTS 64
 typedef struct tdm_parts_attributes {
-  int64_t dimension; /* already >= 0 */
-  int64_t count;     /* at most TDM_MAX_PARTS */
+  int64_t dimension; /* dimension, not negative */
+  int64_t count;     /* number of parts, at most TDM_MAX_PARTS */
   int64_t sizes[TDM_MAX_PARTS];
   int64_t even;
 } tdm_parts_attributes;

@@ -12,7 +12,7 @@
 #include "tandem/devices/kernel.h"
 
 typedef struct tdm_strided {
-  int rank; /* at least 1 */
+  int rank; /* number of dimensions, at least 1 */
   int64_t sizes[TDM_MAX_RANK];
   int64_t from[TDM_MAX_RANK]; /* distance between neighbours of a dimension, in elements */
   int64_t to[TDM_MAX_RANK];

@@ -42,7 +42,7 @@ typedef struct layer_norm_sizes {
   int64_t rows;
   int64_t count;
   double epsilon;
-  bool centered; /* else every mean is 0 */
+  bool centered; /* means are subtracted; otherwise every mean is 0 */
 } layer_norm_sizes;
 
 static inline void layer_norm_sizes_read(layer_norm_sizes *sizes, const tdm_kernel_request *request,

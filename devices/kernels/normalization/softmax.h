@@ -10,7 +10,7 @@
 #define TDM_OP_SOFTMAX_GRADIENT "softmax_gradient"         /* d_y, y -> d_x */
 #define TDM_OP_LOG_SOFTMAX_GRADIENT "log_softmax_gradient" /* d_y, y -> d_x */
 typedef struct tdm_softmax_attributes {
-  int64_t dimension; /* already >= 0 */
+  int64_t dimension; /* dimension, not negative */
 } tdm_softmax_attributes;
 
 #endif

@@ -218,7 +218,7 @@ static void mutated_headers_agree_with_the_oracle(void **state) {
     const char *seed = seeds[(size_t)i % TDM_COUNT_OF(seeds)];
     size_t bytes = 0;
     replace(header, &bytes, 0, 0, seed, strlen(seed));
-    const uint32_t count = draw(&drawn, 4); /* now and then none: the seed itself */
+    const uint32_t count = draw(&drawn, 4); /* 0 mutations now and then: the seed itself */
     for (uint32_t j = 0; j < count; j++)
       mutate(header, &bytes, &drawn);
     /* A separate block, so that a sanitizer detects a read past the end. */

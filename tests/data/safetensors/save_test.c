@@ -83,7 +83,7 @@ static void an_old_file_is_replaced(void **state) {
   assert_int_equal(tdm_safetensors_save(list, path), TDM_OK);
   struct stat about;
   assert_int_equal(stat(path, &about), 0);
-  assert_int_equal(about.st_mode & 07777, 0640); /* its permissions stay */
+  assert_int_equal(about.st_mode & 07777, 0640); /* the permissions do not change */
   tdm_tensor_list *again = tdm_safetensors_load(fixture->context, path);
   assert_non_null(again);
   /* Saving over the file that the tensors are mapped from is legal. */

@@ -9,7 +9,7 @@
 
 enum { TENSORS = 4, ELEMENTS = 10, PART_BYTES = 2 * ELEMENTS * sizeof(float), MOST_FLUSHES = 64 };
 
-static int flushes; /* since a save began */
+static int flushes; /* number of flushes since a save began */
 static int fail_at; /* which of them fails; 0: none */
 
 int __real_fsync(int descriptor);

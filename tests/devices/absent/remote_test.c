@@ -58,7 +58,7 @@ static void a_device_is_what_its_rank_says(void **state) {
     assert_int_equal(device->queues[role] != NULL,
                      test_device(context, "sim:0")->queues[role] != NULL);
   device->ops->destroy(NULL);
-  device->ops->destroy(device); /* its table goes with it */
+  device->ops->destroy(device); /* also frees its table */
   other->ops->destroy(other);
 }
 
@@ -67,7 +67,8 @@ static void a_device_that_cannot_be_is_refused(void **state) {
   const tdm_device_description right = described();
   for (int wrong = 0; wrong < 8; wrong++) {
     tdm_device_description told = right;
-    if (wrong == 0) memset(told.kind, 'k', sizeof told.kind); /* no end: the next field's follows */
+    /* not terminated: the next field follows */
+    if (wrong == 0) memset(told.kind, 'k', sizeof told.kind);
     if (wrong == 1) memset(told.executes, 'e', sizeof told.executes);
     if (wrong == 2) memset(told.identity, 'i', sizeof told.identity);
     if (wrong == 3) told.index = INT16_MAX;

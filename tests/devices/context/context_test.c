@@ -417,7 +417,7 @@ static void the_last_reference_may_go_on_a_worker(void **state) {
   assert_ok(tdm_context_submit(context, &test->flight, test->submissions, 1, false));
   atomic_store(&submitter_left, true);
   const uint64_t limit_ns = tdm_time_ns() + 20000000000u;
-  while (atomic_load(&outstanding) != 0) { /* until the last allocation is given back */
+  while (atomic_load(&outstanding) != 0) { /* until the last allocation is released */
     assert_true(tdm_time_ns() < limit_ns);
     (void)sched_yield();
   }
@@ -441,7 +441,7 @@ static void a_callers_loop_closes_in_its_own_time(void **state) {
     tdm_context_release(context);
   }
   tdm_context *context = create(&options);
-  tdm_context_release(context); /* not closed: closes itself, in the loop */
+  tdm_context_release(context); /* not closed explicitly: closes itself, in the loop */
   assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
   assert_int_equal(uv_loop_close(&loop), 0);
 }

@@ -37,7 +37,7 @@ static void a_start_that_failed_takes_nothing(void **state) {
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   const size_t before = stack_bytes();
-  set_stack_bytes((size_t)1 << 47); /* all addresses that a process has */
+  set_stack_bytes((size_t)1 << 47); /* more bytes than a process has addresses */
   for (int i = 0; i < REFUSED; i++) {
     assert_status(tdm_context_start(context), TDM_OUT_OF_MEMORY);
     assert_message("cannot start thread tdm-cpu:0");
@@ -46,7 +46,7 @@ static void a_start_that_failed_takes_nothing(void **state) {
   bool seen[TDM_MAX_WAITERS] = {false};
   for (int i = 0; i < TDM_MAX_WAITERS; i++) {
     const uint32_t bell = tdm_context_bell_acquire(context);
-    assert_false(seen[bell]); /* none is out */
+    assert_false(seen[bell]); /* the bell is not in use */
     seen[bell] = true;
   }
   for (uint32_t bell = 0; bell < TDM_MAX_WAITERS; bell++)

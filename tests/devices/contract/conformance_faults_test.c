@@ -144,7 +144,7 @@ static void every_nth_call_fails(void **state) {
   } sites[] = {
       {TDM_FAULT_KERNEL, "kernel", ACROSS * STAGES},
       {TDM_FAULT_COPY, "copy", ACROSS * STAGES},
-      {TDM_FAULT_WAIT, "wait", 0}, /* as many as the routes need */
+      {TDM_FAULT_WAIT, "wait", 0}, /* number of waits that the routes require */
   };
   static const char *const settings[] = {NULL, "latency_us=2,gigabytes_per_second=1",
                                          "latency_us=2,delay_seed=5"};

@@ -87,11 +87,11 @@ static void a_shortage_is_told(void **state) {
                                          tdm_shape_of(2, (int64_t)1 << 30, (int64_t)1 << 28));
   assert_null(tensor);
   assert_message("out of memory");
-  assert_message(TEST_DEVICE); /* whose memory, by its name */
+  assert_message(TEST_DEVICE); /* the message names the device of the memory */
   tensor = tdm_tensor_zeros(*state, TEST_DEVICE, TDM_FLOAT32,
                             tdm_shape_of(2, (int64_t)1 << 30, (int64_t)1 << 28));
   assert_null(tensor);
-  assert_message(TEST_DEVICE); /* also where the host has it first, to fill it */
+  assert_message(TEST_DEVICE); /* likewise if the host allocates it first, to fill it */
 }
 
 static void allocations_fail_on_demand(void **state) {

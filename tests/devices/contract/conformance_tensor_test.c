@@ -191,7 +191,8 @@ static void conversion_truncates_and_saturates(void **state) {
   assert_memory_equal(uint8s, as_uint8, sizeof as_uint8);
   tdm_tensor_release(converted);
 
-  static const uint16_t as_float16[] = {0x3f9a, 0xbf9a, 0x7c00, 0xfc00}; /* as NumPy rounds */
+  /* values rounded as in NumPy */
+  static const uint16_t as_float16[] = {0x3f9a, 0xbf9a, 0x7c00, 0xfc00};
   uint16_t float16s[8];
   converted = tdm_tensor_to(source, NULL, TDM_FLOAT16);
   assert_non_null(converted);

@@ -56,7 +56,7 @@ static void failures_go_to_those_that_depend_on_them(void **state) {
   static const uint32_t first[] = {1, 2}, last[] = {2, 1};
   fixture made;
   begin(&made);
-  tdm_flight_mark_failed(&made.flight, 1); /* nothing has failed by itself yet */
+  tdm_flight_mark_failed(&made.flight, 1); /* the flight has not failed yet */
   assert_false(spoils(&made, 3, first, 2));
   begin(&made);
   tdm_flight_fail(&made.flight, 1, TDM_IO, "one");
@@ -99,7 +99,7 @@ static void who_is_stopped_first_says_with_what(void **state) {
   assert_false(tdm_flight_stop(&made.flight, TDM_CANCELLED));
   assert_int_equal(atomic_load(&made.flight.failed), 0);
   tdm_flight_fail(&made.flight, 3, TDM_IO, "three");
-  assert_false(spoils(&made, 2, NULL, 0)); /* closed is not stopped */
+  assert_false(spoils(&made, 2, NULL, 0)); /* a closed flight is not a stopped one */
   assert_status(tdm_flight_read_failure(&made.flight, text), TDM_IO);
   tdm_flight_reset(&made.flight, IDS);
   assert_true(tdm_flight_stop(&made.flight, TDM_CANCELLED));

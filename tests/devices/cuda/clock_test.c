@@ -21,7 +21,7 @@ static tdm_cuda_code tell_elapsed(double *out_ns, tdm_cuda_event from, tdm_cuda_
 }
 
 typedef struct reading {
-  int64_t begin_ns, end_ns; /* after now; an end of 0 is now, which the reading returns */
+  int64_t begin_ns, end_ns; /* ns after now; end 0: now, which the reading returns */
   int64_t anchor_ns;
 } reading;
 
@@ -91,7 +91,8 @@ static void anchors_are_renewed_when_they_are_old_and_free(void **state) {
   assert_ok(tdm_cuda_gpu_enter(&cuda->gpu));
   assert_int_equal(clock->api->stream_create(&stream, false), TDM_CUDA_SUCCESS);
   const uint64_t begin_ns = tdm_time_ns();
-  assert_int_equal(tdm_cuda_span_end(clock, &spans[0], stream), TDM_CUDA_SUCCESS); /* not begun */
+  /* the span was not begun */
+  assert_int_equal(tdm_cuda_span_end(clock, &spans[0], stream), TDM_CUDA_SUCCESS);
   assert_int_equal(tdm_cuda_span_read(clock, &spans[0], &until_ns), TDM_CUDA_SUCCESS);
   for (int i = 0; i < 2; i++) /* begun anew: one user */
     assert_int_equal(tdm_cuda_span_begin(clock, &spans[0], stream, &times), TDM_CUDA_SUCCESS);
@@ -102,7 +103,8 @@ static void anchors_are_renewed_when_they_are_old_and_free(void **state) {
   assert_in_range(spans[0].enqueued_ns, clock->anchors[first].host_ns, tdm_time_ns());
   assert_int_equal(clock->anchors[second].host_ns, 0);
 
-  clock->anchors[first].host_ns = tdm_time_ns() - (uint64_t)4000 * MS; /* not old yet */
+  /* not old enough to be replaced */
+  clock->anchors[first].host_ns = tdm_time_ns() - (uint64_t)4000 * MS;
   assert_int_equal(tdm_cuda_span_begin(clock, &spans[1], stream, &times), TDM_CUDA_SUCCESS);
   assert_ptr_equal(spans[1].anchor, &clock->anchors[first]);
   assert_int_equal(clock->anchors[first].users, 2);

@@ -60,7 +60,7 @@ static void gpus_are_devices(void **state) {
   for (int i = 0; i < 2; i++) {
     const tdm_device *device = test_device(context, i == 0 ? "cuda:0" : "cuda:1");
     assert_int_equal(device->index, i);
-    assert_int_equal(device->team_size, 1); /* its kernels have no threads of the host */
+    assert_int_equal(device->team_size, 1); /* its kernels use no threads of the host */
     assert_true(device->stages_pageable && !device->host_addressable && !device->described);
   }
   tdm_context_release(context);

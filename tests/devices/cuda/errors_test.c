@@ -15,8 +15,8 @@ static struct {
   tdm_cuda_code driver_code, code, stream_code, memory_code, blas_code;
   const char *blas_reason;
   size_t free_bytes;
-  int opened; /* how often cuBLAS was */
-  bool tf32;  /* by the last time */
+  int opened; /* number of times that cuBLAS was opened */
+  bool tf32;  /* mode when it was opened last */
   char call;  /* the latest: 'l', 'f', 'c' or 'p' */
   int byte;
   size_t bytes;
@@ -126,7 +126,7 @@ static void assert_codes(tdm_status status, const char *words, const char *codes
   char text[512] = "", message[128];
   size_t length = 0;
   for (tdm_cuda_code code = 1; code < TDM_CUDA_BLAS + 100; code++) {
-    if (code == 1100) code = TDM_CUDA_BLAS; /* none is between */
+    if (code == 1100) code = TDM_CUDA_BLAS; /* no code lies between these */
     if (tdm_cuda_check(&api, code, "a call") != status) continue;
     length += (size_t)snprintf(text + length, sizeof text - length, " %d", code);
     (void)snprintf(message, sizeof message, "a call: %s (so it says, code %d)", words, code);

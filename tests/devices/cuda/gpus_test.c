@@ -138,7 +138,8 @@ static void how_gpus_copy_from_each_other_is_told(void **state) {
   tdm_context *context = tdm_context_create(&options);
   assert_int_equal(unsetenv("TANDEM_CUDA_LOGICAL"), 0);
   assert_non_null(context);
-  assert_ok(tdm_context_start(context)); /* before that, copies wait for the GPU, and are its own */
+  assert_ok(tdm_context_start(context)); /* until then, copies wait for the GPU, and run on the
+                                          * calling thread */
   carry(context, "cuda:2", "cuda:0");
   carry(context, "cuda:2", "cuda:0");
   carry(context, "cuda:2", "cuda:1");

@@ -73,7 +73,8 @@ static void a_block_is_as_long_as_was_asked_for(void **state) {
   size_t next = memory->cursor;
   for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
     addresses[i] = take(memory, sizes[i]);
-    assert_int_equal(granule_of(memory, addresses[i]), next); /* after the previous one */
+    /* the granule after the previous one */
+    assert_int_equal(granule_of(memory, addresses[i]), next);
     next += sizes[i] == 0 ? 1 : (sizes[i] + GRANULE - 1) / GRANULE;
     assert_int_equal(memory->cursor, next);
   }

@@ -58,12 +58,13 @@ static void feeders_run_near_to_their_gpu(void **state) {
   for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
     if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
   assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-  assert_ok(tdm_context_start(context)); /* before, copies are made by the calling thread */
+  assert_ok(tdm_context_start(context)); /* until then, the calling thread executes copies */
   const float value = 1;
   tdm_tensor *here = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &value);
   tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
   float read = 0;
-  assert_ok(tdm_tensor_read(there, &read, sizeof read)); /* up and down: two of them have begun */
+  /* uploads and downloads, so that two threads have begun */
+  assert_ok(tdm_tensor_read(there, &read, sizeof read));
   const size_t count = count_feeders(&all);
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
   assert_true(count >= 2);

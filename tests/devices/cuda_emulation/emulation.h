@@ -24,7 +24,7 @@ typedef enum emulated_driver {
 void emulation_set_driver(emulated_driver driver, int device_count);
 /* Makes the nth call from now (from 1) return code, once or from there on. 0: none. */
 void emulation_fail_at(uint64_t n, tdm_cuda_code code, bool from_on);
-uint64_t emulation_calls(void); /* since fail_at */
+uint64_t emulation_calls(void); /* number of calls since fail_at */
 /* true: all devices are lost, and every call returns EMULATED_LOST. false: they work again. */
 void emulation_lose(bool lost);
 /* Streams pause at random before an operation; 0: never. */
@@ -80,7 +80,7 @@ typedef struct emulation_work {
   uint64_t copies; /* on streams */
   uint64_t records;
   uint64_t stream_waits;
-  uint64_t host_waits; /* for a stream, an event, or a blocking copy */
+  uint64_t host_waits; /* number of waits for a stream, an event, or a blocking copy */
   uint64_t holds;      /* calls that may wait for the GPU: memory taken, given back, pinned */
 } emulation_work;
 emulation_work emulation_work_done(void);
@@ -95,7 +95,7 @@ int emulation_urgent_streams(void);
 
 /* Copies of each sort since the process began. */
 typedef struct emulation_copies {
-  uint64_t pinned;   /* between a device and pinned memory */
+  uint64_t pinned;   /* copies between a device and pinned memory */
   uint64_t pageable; /* and pageable memory, on a stream: such a copy holds up the host */
   uint64_t peer;
 } emulation_copies;

@@ -11,16 +11,16 @@ extern "C" {
 #endif
 
 typedef struct fiber {
-  void *stack_pointer; /* its position while another fiber runs */
+  void *stack_pointer; /* stack position while another fiber runs */
   char *stack;         /* the lowest byte of its memory, a guard page; NULL: of the thread itself */
   void (*body)(void *user);
   void *user;
   struct fiber *resumer; /* the fiber that continues when it yields */
-  void *fake_stack;      /* for AddressSanitizer */
+  void *fake_stack;      /* stack of AddressSanitizer */
   const void *bottom;    /* bottom of the previous stack, for AddressSanitizer */
   size_t bottom_bytes;
-  void *context; /* for ThreadSanitizer */
-  int begun;     /* how often, with that context */
+  void *context; /* fiber of ThreadSanitizer */
+  int begun;     /* number of times that it was begun with that context */
   bool done;
 } fiber;
 

@@ -45,8 +45,8 @@ extern __thread const grid_thread *grid_current;
 
 typedef enum grid_exchange {
   GRID_SHUFFLE,      /* argument: the lane to read */
-  GRID_SHUFFLE_UP,   /* how many lanes below */
-  GRID_SHUFFLE_DOWN, /* above */
+  GRID_SHUFFLE_UP,   /* reads from a lane that many lanes below */
+  GRID_SHUFFLE_DOWN, /* reads from a lane that many lanes above */
   GRID_SHUFFLE_XOR,
   GRID_BALLOT,
   GRID_SYNCHRONIZE,

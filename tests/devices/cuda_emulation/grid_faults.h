@@ -11,7 +11,7 @@ extern "C" {
 enum { GRID_FAULT_COUNT = 256 };
 
 typedef enum grid_fault {
-  GRID_REVERSE, /* no fault: twice turned around, 1 added each time */
+  GRID_REVERSE, /* no fault: reverses twice, adding 1 each time */
   GRID_MISSING_BARRIER_BEFORE,
   GRID_MISSING_BARRIER_AFTER,
   GRID_DIVERGENT_BARRIER,
@@ -19,8 +19,8 @@ typedef enum grid_fault {
   GRID_ABSENT_LANE,
   GRID_DIVERGENT_WARP,
   GRID_RETURNED_LANE,
-  GRID_EXCHANGES,  /* no fault: see the source */
-  GRID_REDUCTIONS, /* no fault: all become 0 */
+  GRID_EXCHANGES,  /* no fault: exchanges values (see the source) */
+  GRID_REDUCTIONS, /* no fault: sets all elements to 0 */
   GRID_BLOCKS_ADD, /* two blocks */
   GRID_SHARED_OVERRUN,
   GRID_OVERRUN,

@@ -28,7 +28,7 @@ typedef struct grid_lane {
   fiber *fiber; /* a fiber of the worker */
   grid_thread index;
   lane_state state;
-  const char *site; /* where it waits */
+  const char *site; /* name of the barrier or exchange that it waits in */
   grid_exchange kind;
   uint32_t mask;
   uint32_t argument;
@@ -63,7 +63,7 @@ typedef struct grid_worker {
   uint32_t turn;
   fiber scheduler;
   char begin_token, end_token;
-  uint32_t meetings[GRID_WARPS + 1]; /* that have been: of the block, of each warp */
+  uint32_t meetings[GRID_WARPS + 1]; /* number of completed meetings: of the block, of each warp */
   const void *function;
   void **arguments;
   void (*call)(const void *function, void **arguments);
@@ -74,7 +74,7 @@ typedef struct grid_worker {
   const char *barrier_site;
   uint32_t ready[GRID_WARPS]; /* bit: lane */
   uint32_t done[GRID_WARPS];
-  uint32_t at_warp[GRID_WARPS]; /* that are LANE_AT_WARP */
+  uint32_t at_warp[GRID_WARPS]; /* number of lanes that are LANE_AT_WARP */
   grid_order order;
   uint64_t random;
   uint32_t priorities[GRID_WARPS]; /* warps, first the one that goes first */

@@ -48,7 +48,7 @@ struct tdm_nccl_communicator_opaque {
   uint64_t sent[MOST_MEMBERS];
   uint64_t received[MOST_MEMBERS];
   tdm_cuda_stream stream;
-  struct sum_data *ready; /* in progress: is appended to the stream when that is over */
+  struct sum_data *ready; /* sum that is appended to the stream when its enqueuing is complete */
   bool aborted;
   tdm_nccl_code error; /* error of this communicator */
 };

@@ -13,7 +13,7 @@ struct tdm_cuda_event_opaque {
   uint64_t completed; /* tickets whose stream has come so far */
   uint32_t references;
   bool timed;
-  uint64_t completed_ns; /* when its stream came to the last ticket */
+  uint64_t completed_ns; /* time at which its stream reached the last ticket */
   int ordinal;
 };
 
@@ -23,7 +23,7 @@ typedef struct operation {
   void *data;
   tdm_cuda_event event;
   uint64_t ticket;
-  bool waits; /* for the ticket, otherwise completes it */
+  bool waits; /* true: waits for the ticket; false: completes it */
 } operation;
 
 struct tdm_cuda_stream_opaque {

@@ -62,7 +62,8 @@ static void described_devices_execute_nothing(void **state) {
   tdm_device *next = tdm_context_find_device(context, "paper:3");
   tdm_memory elsewhere;
   assert_ok(next->ops->allocate(next, 64, &elsewhere));
-  assert_int_equal(elsewhere.address - memory.address, (tdm_address)1 << 44); /* none is shared */
+  /* the devices share no address */
+  assert_int_equal(elsewhere.address - memory.address, (tdm_address)1 << 44);
   next->ops->release(next, &elsewhere);
   device->ops->release(device, &memory);
   assert_int_equal(memory.address, 0);
@@ -105,7 +106,7 @@ static void their_allocations_may_fail(void **state) {
   assert_null(tdm_tensor_create(context, "paper:0", TDM_UINT8, tdm_shape_of(1, 1000)));
   assert_non_null(strstr(tdm_last_message(), "injected failure of allocation 1"));
   tdm_tensor *tensor = tdm_tensor_create(context, "paper:0", TDM_UINT8, tdm_shape_of(1, 1000000));
-  assert_non_null(tensor); /* all of it: what failed took nothing */
+  assert_non_null(tensor); /* all memory is available: the failure allocated none */
   tdm_tensor_release(tensor);
   tdm_context_release(context);
   (void)remove(path);

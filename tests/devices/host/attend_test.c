@@ -16,14 +16,14 @@ enum { PATIENT_LOOKS = 20 };
 typedef enum ender {
   ANYBODY,
   THE_TEST,
-  RATHER_THE_TEST, /* others only after some looks */
+  RATHER_THE_TEST, /* other threads attend only after some checks */
   ANOTHER,
   NOBODY,
 } ender;
 
 /* The messages of a network; the test selects the thread that ends them. */
 typedef struct post {
-  tdm_messenger messenger; /* first */
+  tdm_messenger messenger; /* must be the first field */
   pthread_t test;
   _Atomic int ender;
   _Atomic uint32_t ended;
@@ -261,7 +261,7 @@ static void nobody_attends_for_ever(void **state) {
   add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
   atomic_store(&made->post.ender, NOBODY);
   test_submit(test, false);
-  for (int i = 0; i < 10; i++) { /* for any earlier waits */
+  for (int i = 0; i < 10; i++) { /* repeated, so that earlier waits do not matter */
     tdm_attendance wait = {0};
     while (tdm_context_attend(made->context, &wait))
       assert_false(has_settled(test));
@@ -402,7 +402,7 @@ static void messages_are_not_attended_beside_a_kernel(void **state) {
   const bool computes = tdm_context_computes(made->context);
   /* Nor is it a loss if the kernel had the core. */
   bool yields = false;
-  for (int i = 0; i < 1000 && !yields; i++) { /* others may have noted a loss of their own */
+  for (int i = 0; i < 1000 && !yields; i++) { /* other threads may have recorded a loss */
     atomic_store(&tdm_context_oversubscription(made->context)->until_ns, 0);
     yields = tdm_context_yield(made->context, tdm_time_ns() - 1000000000);
   }

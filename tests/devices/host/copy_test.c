@@ -45,7 +45,7 @@ static void overlapping_sides_are_moved(void **state) {
 static void large_is_half_a_cache(void **state) {
   (void)state;
   assert_int_equal(tdm_copy_large_bytes(8 << 20), 4 << 20);
-  assert_true(tdm_copy_large_bytes(0) >= 1 << 20); /* not known: still a size */
+  assert_true(tdm_copy_large_bytes(0) >= 1 << 20); /* an unknown cache size still gives a limit */
 }
 
 int main(void) {

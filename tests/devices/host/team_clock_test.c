@@ -81,7 +81,7 @@ static int count_to_rest(tdm_team *team, piece_cost piece) {
 static void small_losses_add_up(void **state) {
   (void)state;
   tdm_team *team = make_team(3);
-  const piece_cost of_three = {50625, 100000}; /* as long as two would take, and 10 us more */
+  const piece_cost of_three = {50625, 100000}; /* the time of two threads, plus 10 us */
   assert_int_equal(count_to_rest(team, of_three), 451);
   assert_int_equal(tdm_team_active(team), 2);
   const piece_cost slow = {1000000, 100000};
@@ -136,7 +136,7 @@ static void a_rest_is_longer_each_time(void **state) {
     assert_int_equal(tdm_team_active(team), 1);
     atomic_store(&now_ns, until_ns);
     if (times < 640) {
-      run_region(team, (piece_cost){0, 0}); /* all of them again */
+      run_region(team, (piece_cost){0, 0}); /* all threads again */
       continue;
     }
     run_region(team, shared); /* and more than enough gains: as in the beginning */

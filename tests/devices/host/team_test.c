@@ -179,7 +179,7 @@ static void a_late_thread_is_left_out_for_a_while(void **state) {
   tdm_team *team = make_team(2);
   lateness work = {.opener = pthread_self(), .late = true};
   for (int rests = 0; rests == 0 || atomic_load(&work.others) > 0; rests++) {
-    assert_true(rests < 50); /* this thread may be held up for as long as a rest is */
+    assert_true(rests < 50); /* this thread may be delayed for as long as a rest takes */
     run_until_it_rests(team, &work);
     atomic_store(&work.others, 0);
     run_late(team, &work);

@@ -19,7 +19,8 @@ typedef struct kernel_case kernel_case;
 
 typedef struct kernel_input {
   tdm_spec spec;
-  void (*generate)(const kernel_case *test, void *data); /* instead of fill, unless NULL */
+  /* fills the data if not NULL; otherwise `fill` applies */
+  void (*generate)(const kernel_case *test, void *data);
   input_fill fill;
   double low;
   double high;
@@ -78,7 +79,7 @@ struct kernel_case {
     tdm_softmax_attributes softmax;
     tdm_sort_attributes sort;
     tdm_loss_attributes loss;
-    double settings[8]; /* of updates */
+    double settings[8]; /* settings of updates */
     tdm_adafactor_attributes adafactor;
     tdm_clip_attributes clip;
   } attributes;
@@ -168,18 +169,19 @@ void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);
 void reduction_cases(kernel_visit visit, void *user);
-void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);  /* in reduction_cases */
-void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* in norm_cases */
+/* defined in reduction_cases */
+void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);
+void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* defined in norm_cases */
 void norm_cases(kernel_visit visit, void *user);
 void sort_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);
 void loss_cases(kernel_visit visit, void *user);
 void ctc_cases(tdm_dtype dtype, kernel_visit visit, void *user);
 void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit visit,
-                         void *user); /* in loss_cases */
+                         void *user); /* defined in loss_cases */
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
 void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit,
-                     void *user); /* in optimizer_cases */
+                     void *user); /* defined in optimizer_cases */
 
 #endif

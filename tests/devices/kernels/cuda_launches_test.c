@@ -15,7 +15,7 @@
 #include "tests/devices/kernels/direct_cuda_stream.h"
 
 static const int64_t ROWS = (int64_t)1 << 32;
-static const int64_t MOST_ELEMENTS = (int64_t)1 << 38; /* beyond any memory */
+static const int64_t MOST_ELEMENTS = (int64_t)1 << 38; /* more than any memory holds */
 
 /* ---- What takes launches and executes none --------------------------------------------------- */
 
@@ -92,7 +92,7 @@ static bool lengthen(const kernel_case *test, tdm_spec *out_specs) {
 static void case_visit(const kernel_case *test, void *user) {
   uint64_t *visited = user;
   tdm_spec specs[MOST_OPERANDS] = {0};
-  static char bytes[MOST_OPERANDS + 1]; /* whose addresses stand for operands */
+  static char bytes[MOST_OPERANDS + 1]; /* bytes whose addresses represent operands */
   void *pointers[MOST_OPERANDS];
   if (!lengthen(test, specs)) return;
   for (size_t i = 0; i < MOST_OPERANDS; i++)

@@ -11,7 +11,7 @@ enum { DIRECT_SENTINEL = 0xA5, DIRECT_POISON = 0xFF /* NaN in floats */ };
 /* Memory whose end, to the byte, is a guard page's begin; before it are sentinels. */
 typedef struct direct_block {
   unsigned char *pages;
-  size_t page_bytes; /* without the guard */
+  size_t page_bytes; /* bytes without the guard page */
   unsigned char *data;
   size_t bytes;
 } direct_block;

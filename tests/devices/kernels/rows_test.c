@@ -199,7 +199,7 @@ static void recurrent_rows_stand_alone(void **state) {
 typedef struct column_case {
   const char *operation;
   size_t inputs; /* (IN, rows) each */
-  bool reduces;  /* to (rows) */
+  bool reduces;  /* the result has the shape (rows) */
 } column_case;
 
 /* Columns begin <= column < end of a (IN, BATCH), as (IN, end - begin). */

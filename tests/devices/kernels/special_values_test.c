@@ -93,9 +93,9 @@ static void slopes_at_kinks(void **state) {
   (void)state;
   static const struct {
     const char *operation;
-    double first; /* first attribute */
+    double first; /* value of the first attribute */
     double second;
-    float slopes[7]; /* at -3, -1, 0, 1, 3, infinity and a NaN */
+    float slopes[7]; /* gradients at -3, -1, 0, 1, 3, infinity and a NaN */
   } cases[] = {
       {"clamp_gradient", -1, 1, {0, 0, 2, 0, 0, 0, 0}},
       {"clamp_gradient", 0, INFINITY, {0, 0, 0, 2, 2, 2, 0}},

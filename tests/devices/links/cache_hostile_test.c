@@ -108,7 +108,7 @@ static void every_value_is_checked(void **state) {
   tdm_context *context = hostile_context();
   static const struct {
     const char *field;
-    const char *values[12]; /* as far as there are any */
+    const char *values[12]; /* NULL after the last value */
   } refused[] = {
       {"latency_ns", {"-1", "1e300", "1e999", "null"}},
       {"bytes_per_ns", {"1e16", "1e-10", "1e-312"}},
@@ -166,7 +166,8 @@ static void what_is_no_file_is_refused(void **state) {
   assert_status(tdm_links_load(context, links_folder()), TDM_IO);
   assert_status(tdm_links_load(context, "/dev/zero"), TDM_IO);
   assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
-  assert_status(tdm_links_load(context, path_of("pipe")), TDM_IO); /* nor waited for */
+  /* the call does not wait for it either */
+  assert_status(tdm_links_load(context, path_of("pipe")), TDM_IO);
   write_file(path_of("huge"), "{}", 2);
   assert_int_equal(truncate(path_of("huge"), (off_t)1 << 30), 0);
   assert_status(tdm_links_load(context, path_of("huge")), TDM_IO);

@@ -42,7 +42,7 @@ static void what_is_saved_is_loaded_by_the_next_context(void **state) {
   assert_int_equal(test_calibrated_links(context), 4);
   const tdm_link_estimate saved = upload_of(context);
   assert_ok(tdm_links_save(context, path_of("kept.json"), false));
-  assert_ok(tdm_links_save(context, path_of("kept.json"), false)); /* over the one before */
+  assert_ok(tdm_links_save(context, path_of("kept.json"), false)); /* replaces the previous file */
   tdm_context_release(context);
 
   context = make_context(NULL); /* off: no file is read */
@@ -110,7 +110,7 @@ static void a_file_is_written_as_it_was_read(void **state) {
 static void another_machines_file_is_not_used(void **state) {
   (void)state;
   (void)setenv("TANDEM_LINKS", path_of("kept.json"), 1); /* written by the preceding test */
-  tdm_context *context = make_context("latency_us=6");   /* another link is another machine */
+  tdm_context *context = make_context("latency_us=6");   /* other links are another machine */
   assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
   assert_int_equal(record.count, 1);
   assert_non_null(strstr(record.last, "of another machine or other devices"));
@@ -281,7 +281,8 @@ static void the_folder_is_found(void **state) {
   (void)unsetenv("HOME");
   assert_status(tdm_links_path(context, path, sizeof path), TDM_UNAVAILABLE);
   assert_status(tdm_context_calibrate(context, NULL), TDM_UNAVAILABLE);
-  assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED); /* all the same */
+  /* the links are calibrated nevertheless */
+  assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
   tdm_context_release(context);
 }
 
@@ -305,7 +306,7 @@ static void calibrating_keeps_what_it_found(void **state) {
   assert_status(tdm_links_save(context, path_of("pipe"), false), TDM_IO);
   struct stat about;
   assert_int_equal(stat(path_of("pipe"), &about), 0);
-  assert_true(S_ISFIFO(about.st_mode)); /* as it was */
+  assert_true(S_ISFIFO(about.st_mode)); /* the pipe was not replaced */
   assert_int_equal(unlink(path_of("pipe")), 0);
   tdm_context_release(context);
   (void)unsetenv("TANDEM_STAGING_BYTES");

@@ -143,7 +143,7 @@ static void each_state_touches_other_memory(void **state) {
       OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 0);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
-  const uint64_t directions = 2, near = 2 * COPIES, others = 2 * 5; /* of 1 and 2 KiB */
+  const uint64_t directions = 2, near = 2 * COPIES, others = 2 * 5; /* copies of 1 and 2 KiB */
   assert_int_equal(count_struck(context, TDM_FAULT_COPY, 8 * KIBIBYTE),
                    directions * (near + 2 * others + 2 * COPIES));
   assert_int_equal(count_struck(context, TDM_FAULT_KERNEL, 8 * KIBIBYTE),
@@ -257,7 +257,7 @@ static void pinned_links_keep_below_the_cap(void **state) {
   assert_true(counters.peak_bytes <= 16384);
   tdm_context_release(context);
 
-  (void)setenv("TANDEM_STAGING_BYTES", "100", 1); /* not even a page */
+  (void)setenv("TANDEM_STAGING_BYTES", "100", 1); /* less than a page */
   context = test_context(NULL);
   assert_ok(tdm_links_calibrate(context, QUICK));
   assert_int_equal(test_calibrated_links(context), 12);

@@ -309,7 +309,7 @@ static void the_next_job_reads_what_rank_0_kept(void **state) {
   assert_true(fabs(read[0].loss / measured[0].loss - 1) < 1e-6); /* a file rounds numbers */
 
   const job_options more = {.rank_count = 3, .cpu_devices = 2};
-  job_must(&more, note_links, read); /* other machines: the file is not theirs */
+  job_must(&more, note_links, read); /* the file is not used on other machines */
   assert_all_know_the_same(read, 3, 0);
   (void)unlink(file_path);
   job_must(&options, note_links, read);

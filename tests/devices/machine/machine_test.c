@@ -54,7 +54,7 @@ static void every_figure_is_taken(void **state) {
       "\"network\": {\"latency_us\": 14, \"bytes_per_second\": 15e9, \"sharing\": 2}}");
   tdm_machine expected = {
       .title = "a rack",
-      .host_count = 32, /* as there may be 64 devices */
+      .host_count = 32, /* 64 devices are the maximum */
       .all_hosts = 33,
       .devices_per_host = 2,
       .host = {"h", 2e6, {[TDM_FLOAT32] = 3, [TDM_FLOAT64] = 4}, 5, 6000},

@@ -8,14 +8,18 @@
 #include "tests/graph/job.h"
 
 enum { BYTES = (2 << 20) + 1000, MESSAGES = 3, PIECES = 3 /* pieces of 1 MiB */ };
-enum { LOOKS = 30000, LOOK_US = 1000 }; /* until it is given up: no machine is that busy */
+enum {
+  LOOKS = 30000,
+  LOOK_US = 1000
+}; /* checks before the test gives up, which takes longer than
+    * on any busy machine */
 
 /* Messages of rank 0: the request, an empty message before the train, and the train. */
 static const uint64_t train_messages = 2 + MESSAGES * PIECES;
 
 typedef struct watch {
   tdm_simnet *net;
-  uint64_t sent[2];   /* by each rank before */
+  uint64_t sent[2];   /* bytes sent by each rank before */
   _Atomic bool ended; /* the train, while nothing came back */
   uint64_t back;      /* pieces that rank 1 had sent by then */
 } watch;

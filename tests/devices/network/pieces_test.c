@@ -44,7 +44,7 @@ static void a_message_goes_in_pieces_that_nobody_is_asked_for(void **state) {
       {.eager_bytes = BYTES + HEADER_BYTES + 64, .pieces = 1},
       {.eager_bytes = BYTES + HEADER_BYTES - 64, .pieces = 2},
       {.eager_bytes = 16384, .pieces = 7},
-      {.eager_bytes = 100, .pieces = 25}, /* not less than 4 KiB */
+      {.eager_bytes = 100, .pieces = 25}, /* pieces have at least 4 KiB */
   };
   for (size_t i = 0; i < TDM_COUNT_OF(limits); i++) {
     job_rank ranks[JOB_MOST_RANKS];

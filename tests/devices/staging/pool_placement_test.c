@@ -135,7 +135,7 @@ static void a_wrong_node_is_detected_when_made(void **state) {
   lying_pool_init(&lying, (test_system){.reported = TEST_TRUTH, .wrong_at = 1});
   tdm_staging *staging = NULL;
   assert_ok(tdm_pool_take(lying.pool, &lying.pinner.device, PAGE, &staging));
-  assert_int_equal(staging->node, 3); /* another try was right */
+  assert_int_equal(staging->node, 3); /* the second try succeeded */
   assert_int_equal(test_counters(lying.pool).misplaced, 1);
   assert_int_equal(lying.system.mapped_bytes, PAGE);
   assert_int_equal(lying.pinner.pinned_bytes, PAGE); /* misplaced memory is not even pinned */
@@ -192,7 +192,7 @@ static void a_wrong_node_is_detected_at_reuse(void **state) {
 
 /* The queried pages of a block, one bit each. */
 typedef struct asked_pages {
-  tdm_pool_system system; /* with a working query */
+  tdm_pool_system system; /* system calls with a working query */
   const char *block;
   uint64_t pages;
 } asked_pages;

@@ -11,7 +11,8 @@
 typedef struct test_system {
   bool refuses_binds;
   bool refuses_maps;
-  int reported;         /* by node_of; TEST_TRUTH: the node that was requested last from map */
+  int reported;         /* node that node_of returns; TEST_TRUTH: the node that was requested last
+                         * from map */
   uint64_t wrong_at;    /* the Nth call of node_of from now reports a wrong node; 0: none */
   uint64_t wrong_every; /* draws: one of this many calls; 0: none */
   uint64_t random;

@@ -100,7 +100,7 @@ static void pinned_ranges_are_known(void **state) {
 
   assert_ok(tdm_pool_take(pool, cpu, 3 * PAGE, &staging));
   assert_false(staging->pinned);
-  assert_int_equal(test_counters(pool).refused_pins, 0); /* none was requested */
+  assert_int_equal(test_counters(pool).refused_pins, 0); /* no pin was requested */
   tdm_pool_give_back(pool, staging, NULL, 0);
   tdm_context_release(context);
 }
@@ -229,7 +229,7 @@ static void refused_binds_are_told_once(void **state) {
   for (size_t i = 0; i < 3; i++) {
     assert_ok(tdm_pool_take(pool, &pinner.device, PAGE, &staging));
     assert_true(staging->pinned);
-    assert_int_equal(staging->node, 5); /* where it is, not where it was wanted */
+    assert_int_equal(staging->node, 5); /* the actual node, not the requested one */
     assert_int_equal(system.asked, 3);
   }
   assert_int_equal(test_counters(pool).refused_binds, 3);

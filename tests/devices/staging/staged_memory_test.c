@@ -38,7 +38,8 @@ static void what_memory_held_before_is_forgotten(void **state) {
     memset(&memory, 0xa5, sizeof(memory));
     assert_status(tdm_fail(TDM_IO, "an earlier failure"), TDM_IO);
     assert_ok(tdm_memory_take(host, kinds[i].partner, kinds[i].bytes, &memory));
-    assert_string_equal(tdm_last_message(), "an earlier failure"); /* there was none since */
+    /* no failure has occurred since */
+    assert_string_equal(tdm_last_message(), "an earlier failure");
     assert_ptr_equal(memory.device, host);
     assert_true(memory.bytes >= kinds[i].bytes);
     assert_int_equal(memory.staging != NULL, kinds[i].staged);
@@ -51,7 +52,7 @@ static void what_memory_held_before_is_forgotten(void **state) {
     assert_status(tdm_memory_take(host, kinds[i].partner, kinds[i].bytes, &memory),
                   TDM_OUT_OF_MEMORY);
     tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
-    assert_null(memory.device); /* so giving it back does nothing */
+    assert_null(memory.device); /* empty, so releasing it does nothing */
     tdm_memory_give_back(&memory);
   }
   tdm_context_release(context);
@@ -114,7 +115,7 @@ static void memory_near_a_host_device_is_its_own(void **state) {
 }
 
 typedef struct kept {
-  tdm_keeper keeper; /* first */
+  tdm_keeper keeper; /* must be the first field */
   bool has;          /* has something to release */
   int asked;
 } kept;
@@ -143,7 +144,7 @@ static void what_is_kept_is_given_back_where_memory_is_short(void **state) {
   assert_ok(tdm_memory_take(host, NULL, BYTES, &memory));
   tdm_memory_give_back(&memory);
   assert_int_equal(keepers[0].asked + keepers[1].asked + keepers[2].asked, 0);
-  for (int has = 0; has < 4; has++) { /* none, or one of them */
+  for (int has = 0; has < 4; has++) { /* no keeper has memory, or one of them */
     for (size_t i = 0; i < 3; i++)
       keepers[i].has = has == 1 + (int)i;
     tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);

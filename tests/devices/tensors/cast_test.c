@@ -11,8 +11,8 @@ enum { ROWS = 3, WIDTH = 2, STATE = 7, WORKSPACE = 1000 };
 
 /* The latest conversion. */
 static struct {
-  tdm_status prepares, executes; /* with these */
-  size_t workspace_bytes;        /* that it requests */
+  tdm_status prepares, executes; /* statuses that the kernel returns */
+  size_t workspace_bytes;        /* size of the requested workspace */
   int prepared, executed, released;
   int state;
 } seen;
@@ -234,7 +234,7 @@ static void a_conversion_that_fails_leaves_nothing(void **state) {
   assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
   assert_string_equal(tdm_last_message(), "not prepared");
   assert_int_equal(seen.executed, 0);
-  assert_int_equal(seen.released, 0); /* there is no state */
+  assert_int_equal(seen.released, 0); /* the kernel has no state */
   seen.prepares = TDM_OK;
   seen.executes = TDM_IO;
   seen.workspace_bytes = WORKSPACE;

@@ -137,7 +137,8 @@ static void eight_gpus_over_two_sockets(void **state) {
                                   "0000:9d:00.0", "0000:c3:00.0", "0000:d1:00.0", "0000:df:00.0"};
   for (int i = 0; i < 8; i++)
     assert_int_equal(near_pci(&eight, bus_ids[i]), i / 4);
-  assert_int_equal(near_pci(&eight, "0000:05:00.0"), TDM_NODE_UNKNOWN); /* as near to either */
+  /* both nodes are equally near */
+  assert_int_equal(near_pci(&eight, "0000:05:00.0"), TDM_NODE_UNKNOWN);
   assert_devices(&eight, (const expected_device[]){{"0-7", 0}, {"8-15", 1}, {NULL, 0}});
   tdm_topology_destroy(eight.topology);
 }

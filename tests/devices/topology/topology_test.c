@@ -101,7 +101,8 @@ static void sharing_is_told(void **state) {
     assert_true(ranges[i].shared);
     assert_int_equal(ranges[i].count, 1);
   }
-  assert_false(tdm_topology_bind_thread(topology, &ranges[0])); /* another machine's */
+  /* the topology is of another machine */
+  assert_false(tdm_topology_bind_thread(topology, &ranges[0]));
   tdm_topology_destroy(topology);
 }
 

@@ -13,7 +13,7 @@ enum { API_MOST_VALUES = 48, API_MOST_INPUTS = 6, API_MOST_OUTPUTS = 6, API_NAME
 typedef struct api_input {
   char name[API_NAME_BYTES];
   tdm_dtype dtype;
-  tdm_shape shape; /* with names */
+  tdm_shape shape; /* shape with names */
 } api_input;
 
 typedef struct api {
@@ -27,9 +27,10 @@ typedef struct api {
   char outputs[API_MOST_OUTPUTS][API_NAME_BYTES];
   size_t output_count;
   uint32_t name_count;
-  bool keeps;        /* some value from run to run */
-  bool too_large;    /* some value is: do not run it */
-  bool takes_memory; /* some state is so large that a device may have it: make no session */
+  bool keeps;        /* some value is kept from run to run */
+  bool too_large;    /* some value is too large to run the graph */
+  bool takes_memory; /* some state is so large that a device may lack the memory: create no
+                      * session */
 } api;
 
 /* ---- Draws ----------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ int64_t api_size(api *self) {
   const uint8_t byte = fuzz_byte(&self->input);
   if (byte < 240) return byte % 9;
   const int64_t size = seldom[(byte - 240) % TDM_COUNT_OF(seldom)];
-  if (size == 1LL << 31) self->too_large = true; /* some memory is that large */
+  if (size == 1LL << 31) self->too_large = true; /* some memory has 2^31 bytes */
   return size;
 }
 

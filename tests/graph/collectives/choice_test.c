@@ -430,7 +430,7 @@ static void gradients_of_activations_are_summed_at_home(void **state) {
     at_home += tdm_ir_collective(node) == TDM_COLLECTIVE_HOME;
   }
   assert_true(at_home > 0);
-  assert_int_equal(session->newest->sums.sums, 0); /* that only updates need */
+  assert_int_equal(session->newest->sums.sums, 0); /* number of sums that only updates use */
   tdm_session_release(session);
   tdm_context_release(context);
 }

@@ -160,7 +160,7 @@ static const variant variants[] = {
     {.devices = A(0) "," A(1) "," A(0) "," A(1)},
     {.devices = ALL, .home = "cpu:0"},
     {.devices = ALL, .home = A(3)},                    /* the last of them */
-    {.devices = A(0) "," A(1) "," A(2), .home = A(3)}, /* none of them */
+    {.devices = A(0) "," A(1) "," A(2), .home = A(3)}, /* the home has no term */
     {.devices = ALL, .micro_batches = 2},
     {.devices = ALL, .depth = 3},
     {.devices = ALL, .depth = 3, .deterministic = true},
@@ -480,7 +480,7 @@ static void unknown_algorithms_are_refused(void **unused) {
 }
 
 int main(void) {
-  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also of a single GPU */
+  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also on a single GPU */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_way_repeats_its_bits),
       cmocka_unit_test(sums_that_stand_together_all_have_their_terms),

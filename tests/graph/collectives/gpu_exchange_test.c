@@ -26,12 +26,12 @@ typedef struct story {
   int bad_run;                      /* an id of it is outside of the table, from 1; 0: none */
   _Atomic int landed;               /* runs of all ranks that have ended */
   int failed[JOB_MOST_RANKS];       /* runs */
-  int first_failed[JOB_MOST_RANKS]; /* from 1 */
+  int first_failed[JOB_MOST_RANKS]; /* first failed step, from 1 */
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
   uint64_t answers[JOB_MOST_RANKS]; /* a hash of all scores and losses, in their order */
   uint64_t exchanges[JOB_MOST_RANKS];
-  uint64_t sent_bytes[JOB_MOST_RANKS];   /* by hosts */
-  uint64_t staged_bytes[JOB_MOST_RANKS]; /* between GPUs and hosts, by this rank's plan */
+  uint64_t sent_bytes[JOB_MOST_RANKS];   /* bytes sent by hosts */
+  uint64_t staged_bytes[JOB_MOST_RANKS]; /* bytes between GPUs and hosts, by this rank's plan */
   char *explained[JOB_MOST_RANKS];
 } story;
 

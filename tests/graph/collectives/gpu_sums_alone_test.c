@@ -16,7 +16,7 @@
 enum { ROWS = 12, WIDTH = 8, STEPS = 3, NEWEST = 22809, KERNEL_NS = 1000 };
 
 typedef struct story {
-  bool bad_input;   /* in the second step */
+  bool bad_input;   /* the second step has invalid input */
   uint64_t lost_at; /* the launch of the second step at which cuda:1 is lost; 0: it is not */
   tdm_collective way;
   int failed_step; /* the first; 0: none */

@@ -34,7 +34,7 @@ typedef struct story {
   bool hasty;     /* a rank that NCCL notifies of a failure hardly waits for its reason */
   int victim;
   uint64_t at;                     /* the launch that loses the victim's GPU, from 1 */
-  _Atomic int told;                /* other ranks whose step has failed */
+  _Atomic int told;                /* number of other ranks whose step has failed */
   _Atomic int ended;               /* ranks whose steps are over, whatever became of them */
   int failed_step[JOB_MOST_RANKS]; /* the first that failed; 0: none */
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];

@@ -273,7 +273,7 @@ static void those_updated_everywhere_are_spread_evenly(void **unused) {
   (void)unused;
   enum { WEIGHT = WIDTH * WIDTH * sizeof(float), BIAS = WIDTH * sizeof(float) };
   static const bool weights[LAYERS] = {false, true, false}, biases[LAYERS] = {true, false, false};
-  static const char *const homes[LAYERS] = {A(2), A(2), A(1)}; /* of biases */
+  static const char *const homes[LAYERS] = {A(2), A(2), A(1)}; /* devices of the biases */
   tdm_session *session =
       homes_session(&(homes_case){.devices = A(2) "," A(1), .sharding = TDM_SHARDING_PARAMETERS});
   homes_train(session, 2);
@@ -354,7 +354,7 @@ static void deterministic_has_all_at_home(void **unused) {
 }
 
 int main(void) {
-  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also of a single GPU */
+  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also on a single GPU */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_lie_on_all_devices),
       cmocka_unit_test(rows_have_the_bits_of_wholes),

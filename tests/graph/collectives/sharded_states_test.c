@@ -168,7 +168,7 @@ static void unknown_shardings_are_refused(void **unused) {
 }
 
 int main(void) {
-  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also of a single GPU */
+  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also on a single GPU */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(homes_are_spread_by_bytes),
       cmocka_unit_test(states_are_divided),

@@ -168,7 +168,7 @@ static void session_options_are_checked(void **unused) {
   tdm_session_options options = OPTIONS(tdm_session_options, o.optimizer = &optimizer);
   assert_null(tdm_session_create(graph, &options));
   assert_message("without a loss");
-  options.loss = x; /* no scalar */
+  options.loss = x; /* not a scalar */
   assert_null(tdm_session_create(graph, &options));
   assert_message("not a floating scalar");
   tdm_context *other = graph_context();

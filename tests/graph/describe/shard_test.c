@@ -10,7 +10,7 @@ static void tables_go_where_there_is_least(void **unused) {
   (void)unused;
   static const struct {
     int rows[TABLES];
-    double weights[3]; /* all 0: none are given */
+    double weights[3]; /* weights of the shards; all 0: not given */
     const char *homes[TABLES];
   } cases[] = {
       {{5, 5, 5, 5}, {0, 0, 0}, {"cpu:0", "cpu:1", "sim:0", "cpu:0"}},

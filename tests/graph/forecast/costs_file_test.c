@@ -165,7 +165,7 @@ static void assert_corrupt(const char *bytes, size_t size) {
   const tdm_status status = load_bytes(costs, bytes, size);
   if (status != TDM_CORRUPT_DATA) fail_msg("%s: %.200s", tdm_status_name(status), bytes);
   assert_non_null(strstr(tdm_last_message(), "hostile.json"));
-  assert_null(costs->first); /* all of it or nothing */
+  assert_null(costs->first); /* a partial file is not loaded */
   tdm_costs_release(costs);
 }
 

@@ -10,7 +10,7 @@ enum { ROWS = 12, RANKS = 2, NEWEST = 22809, KERNEL_NS = 1000 };
 
 typedef struct story {
   bool by_hosts;
-  double peer_ns[RANKS][RANKS]; /* by reporting rank: the time on each GPU's peer queue */
+  double peer_ns[RANKS][RANKS]; /* (reporting rank, GPU): time on the GPU's peer queue */
   double messages_ns;           /* the plan's prediction for messages of GPUs */
 } story;
 

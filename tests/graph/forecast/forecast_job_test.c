@@ -34,12 +34,12 @@ static tdm_costs *price(const tdm_session *session) {
 
 typedef struct asked {
   tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
-  const char *also;  /* another output than y; NULL: none */
+  const char *also;  /* name of a second output; NULL: none */
   double both_ways;  /* rate of links between ranks; 0: they are not measured */
   double ratio;      /* duration of messages relative to the formula if both ways are busy; 0: 1 */
   double sums_of_ns; /* a byte of the engine's all-reduces, measured; 0: they are not */
-  const char *queue; /* whose time goes to rank->number, in ns; NULL: none's */
-  const char *link;  /* whose bytes do; NULL: none's */
+  const char *queue; /* queue whose time is written to rank->number, in ns; NULL: none */
+  const char *link;  /* link whose bytes are written to rank->number; NULL: none */
   tdm_collective collective;
   bool trains;
   int unpriced;  /* a rank that has no prices; -1: none */

@@ -156,7 +156,7 @@ static void what_is_not_trained_stays_and_costs_nothing(void **unused) {
 
 typedef struct pattern_case {
   const char *pattern;
-  const char *frozen; /* these stay... */
+  const char *frozen; /* names of parameters that do not change... */
   const char *moving; /* ...and these do not */
 } pattern_case;
 

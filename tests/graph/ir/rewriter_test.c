@@ -8,7 +8,7 @@ enum { MOST_NODES = 256, WALKS = 200, VERBS = 120 };
 
 static tdm_context *context; /* context of the test group */
 static tdm_graph graph;      /* graph of the running test */
-static uint32_t x;           /* its input, (4) */
+static uint32_t x;           /* input of the graph, (4) */
 
 /* The nodes' indices, in order, as they have to be. */
 static uint32_t order[MOST_NODES];
@@ -174,7 +174,7 @@ static void sorting_keeps_the_order_of_a_rank_and_what_is_behind_the_end(void **
   assert_ok(tdm_sort_nodes(&graph, nth(4), ranks, 3));
   memcpy(order, wanted, sizeof wanted);
   expect_whole();
-  assert_ok(tdm_sort_nodes(&graph, NULL, ranks, 3)); /* all of them: 1 4 5, 3, 0 2 of the first */
+  assert_ok(tdm_sort_nodes(&graph, NULL, ranks, 3)); /* sorts all nodes: 1 4 5, 3, 0 2 */
   static const size_t of_all[] = {0, 4, 5, 1, 2, 3};
   for (size_t i = 0; i < 6; i++)
     wanted[i] = order[of_all[i]];

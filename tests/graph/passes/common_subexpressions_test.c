@@ -175,7 +175,7 @@ static void dropouts_are_apart(void **unused) {
   tdm_session_release(session);
 }
 
-static int executed; /* how often the kernel below was; blocking runs */
+static int executed; /* number of executions of the kernel below; runs are blocking */
 
 static tdm_status execute_counted(const tdm_kernel_call *call) {
   executed++;

@@ -336,7 +336,8 @@ static void parts_do_not_wait_for_one_another(void **unused) {
   tdm_session *session = wrapped_session(0, "sim:0,sim:1,sim:2,cpu:1", "cpu:0");
   tdm_tensor_list_release(train_wrapped(session, 0, 20));
   const tdm_schedule *schedule = &session->newest->lowered.schedule;
-  uint32_t *whole_of = calloc(schedule->step_count, sizeof *whole_of); /* that the step writes to */
+  /* (steps): the whole that each step writes to */
+  uint32_t *whole_of = calloc(schedule->step_count, sizeof *whole_of);
   size_t writers = 0;
   for (size_t s = 0; s < schedule->step_count; s++) {
     const tdm_step *step = &schedule->steps[s];
@@ -376,7 +377,7 @@ static void a_failing_part_spoils_the_whole(void **unused) {
   const tdm_parallel_options options =
       OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1,sim:2");
   tdm_data_parallel(graph, "table", &options);
-  tdm_place(graph, "sim:0"); /* where the whole lies */
+  tdm_place(graph, "sim:0"); /* device of the whole */
   const tdm_value near = tdm_tanh(graph, "near", rows);
   tdm_place(graph, "sim:1");
   tdm_output(graph, "y", tdm_tanh(graph, "far", near));

@@ -60,7 +60,7 @@ static tdm_value make_concat(tdm_graph *graph, const concat_case *of, tdm_value 
 static void check_whole(const concat_case *of, const tdm_tensor *whole) {
   const tdm_shape shape = tdm_tensor_shape(whole);
   const float *values = tdm_tensor_data(whole);
-  int64_t at = 0; /* in the dimension */
+  int64_t at = 0; /* position in the dimension */
   for (size_t i = 0; i < of->count; i++) {
     const size_t number = of->kind == SAME ? 0 : i;
     const bool parameter = of->kind == PARAMETER || (of->kind == MIXED && i % 5 == 4);

@@ -17,8 +17,8 @@ static const int64_t last_empty[STEPS] = {2, 7, 3, 1, 0};
 static const int64_t *const batches[] = {first_empty, later_empty, all_empty, last_empty};
 
 typedef struct empty_case {
-  const char *table;   /* where the tables are */
-  const char *rest;    /* where the rest is */
+  const char *table;   /* device of the tables */
+  const char *rest;    /* device of the other layers */
   const char *wrapped; /* devices that the rest, with its own look-ups, is wrapped over; or NULL */
   bool sparse;
   bool bags;
@@ -223,7 +223,7 @@ static void assert_unmoved(const tdm_tensor_list *before, const tdm_tensor_list 
 
 static void check_norm(const norm_case *of) {
   tdm_session *session = norm_session(of);
-  const int64_t rows[] = {0, 8, 0, 8, 0}; /* so that no part has a single row, which is refused */
+  const int64_t rows[] = {0, 8, 0, 8, 0}; /* no part has a single row, which would be refused */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     tdm_tensor_list *before = state_of(session);
     norm_step(session, of, rows[i], 3);

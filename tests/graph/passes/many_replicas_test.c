@@ -30,7 +30,7 @@ static const char *list_of(char *text, const char *kind, int count, int differen
 
 typedef struct wide_model {
   const char *devices; /* NULL: not wrapped */
-  int dimension;       /* that is cut */
+  int dimension;       /* dimension that is cut */
   int64_t rows;
 } wide_model;
 
@@ -73,7 +73,7 @@ static tdm_tensor_list *train(tdm_context *context, const wide_model *model, tdm
   tdm_fetch y = {.name = "y"};
   assert_ok(tdm_run(session, &feed, 1, &y, 1));
   *out_y = y.tensor;
-  *out_replicas = 0; /* in the plan of that run */
+  *out_replicas = 0; /* number of replicas in the plan of that run */
   const tdm_graph *planned = &session->newest->graph;
   TDM_EACH_NODE(planned, node) {
     const size_t replica = node->part.replica;

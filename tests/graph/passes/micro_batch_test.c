@@ -34,7 +34,7 @@ static tdm_graph *twice_graph(tdm_context *of, const char *first, const char *se
 
 static const struct {
   model build;
-  const char *scopes; /* all but the loss */
+  const char *scopes; /* scopes of all layers except the loss */
 } models[] = {
     {seed_graph, "embedding,rnn"},
     {zigzag_graph, "embedding,hidden1,there,hidden2,back,last"},
@@ -404,7 +404,7 @@ static void what_reads_parameters_only_may_be_wrapped(void **unused) {
   static const struct {
     int micro_batches;
     const char *parallel;
-    int bent; /* how often the weight is bent */
+    int bent; /* number of executions of the kernel that changes the weight */
   } ways[] = {{0, "sim:0,sim:1", 2}, {3, NULL, 1}, {3, "sim:0", 3}, {3, "sim:0,sim:1", 6}};
   for (size_t w = 0; w < TDM_COUNT_OF(ways); w++) {
     tdm_session *plain = bent_session(0, NULL);

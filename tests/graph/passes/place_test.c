@@ -94,7 +94,8 @@ static void scopes_place_what_is_made_inside(void **unused) {
   assert_placed(blocks("cpu:1", "sim:0"), NULL,
                 (const char *const[]){"cpu:1", "cpu:1", "sim:0", "sim:0"});
   assert_placed(blocks("sim:1", NULL), NULL,
-                (const char *const[]){"sim:1", "sim:1", "sim:1", "sim:1"}); /* after its input */
+                /* placed after its input */
+                (const char *const[]){"sim:1", "sim:1", "sim:1", "sim:1"});
   assert_placed(blocks(NULL, NULL), NULL,
                 (const char *const[]){"cpu:0", "cpu:0", "cpu:0", "cpu:0"});
 }

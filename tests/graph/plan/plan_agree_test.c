@@ -12,9 +12,9 @@ enum { ROWS = 12 };
 typedef struct deviation {
   const char *device; /* device of the second layer; NULL: host:0/cpu:0 */
   int64_t width;      /* width of the hidden layer; 0: 24 */
-  bool relu;          /* in place of tanh */
+  bool relu;          /* uses relu instead of tanh */
   uint64_t seed;
-  int64_t rows; /* more than the others feed */
+  int64_t rows; /* rows more than other ranks feed */
   bool longer;  /* a layer more */
   double slope; /* slope of the leaky ReLU, if there is one; 0: there is none */
 } deviation;

@@ -21,7 +21,7 @@ typedef struct job_plans {
   tdm_rank_steps ranks[JOB_MOST_RANKS];
   tdm_allocator allocator;
   int count;
-  int waits, ends; /* that were mutated */
+  int waits, ends; /* numbers of mutated waits and ends */
   int exchanges;   /* the ends of exchanges between devices among them */
   _Atomic int planned;
   _Atomic bool over;

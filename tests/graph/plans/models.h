@@ -23,7 +23,7 @@ typedef struct plan_feed {
 } plan_feed;
 
 typedef struct plan_model {
-  const char *name; /* its plan is NAME.txt */
+  const char *name; /* name; its plan is recorded in NAME.txt */
   const char *says; /* the purpose of the model */
   /* Describes the model and returns its loss. It may change the options and the optimizer, which is
    * tdm_sgd(0.1) at first. */
@@ -31,15 +31,15 @@ typedef struct plan_model {
   plan_feed feeds[PLAN_MOST_FEEDS];
   const char *fetch;   /* an output, in a run that does not train; NULL: a training step */
   int ranks;           /* number of ranks of the job; 0: no job */
-  bool in_sequence;    /* that run is one of a sequence */
-  const char *machine; /* a description, whose devices are paper:0, ...; NULL: none */
+  bool in_sequence;    /* the run is part of a sequence */
+  const char *machine; /* description of the machine, whose devices are paper:0, ...; NULL: none */
 } plan_model;
 
-extern const plan_model plan_placed_models[]; /* over devices that follow one another */
+extern const plan_model plan_placed_models[]; /* models placed on consecutive devices */
 extern const size_t plan_placed_count;
 extern const plan_model plan_parallel_models[]; /* replicas, shards, described machines */
 extern const size_t plan_parallel_count;
-extern const plan_model plan_job_models[]; /* over the ranks of a job */
+extern const plan_model plan_job_models[]; /* models of jobs with several ranks */
 extern const size_t plan_job_count;
 
 /* x -> three layers below the scope "net" -> the loss "loss", in the scope as well if loss_within,

@@ -9,7 +9,7 @@
 #include "tests/graph/plans/models.h"
 
 typedef struct recorded_kind {
-  const char *folder;                          /* where NAME.txt lies, with its last '/' */
+  const char *folder;                          /* folder of NAME.txt, with its last '/' */
   bool profiles;                               /* sessions do */
   bool (*is_told_of)(const plan_model *model); /* NULL: of all */
   /* Writes the text about the session, whose plan exists. In a job each rank writes one, on a

@@ -276,7 +276,7 @@ static bool is_assumed(tdm_session *session) {
   return assumed;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- Complete reports ------------------------------------------------------------------------ */
 
 static void tell(const plan_model *model, tdm_session *session, FILE *out) {
   tdm_plan *plan = session->newest;

@@ -63,7 +63,7 @@ void two_runs(test_timeline *test) {
   test_init(test);
   add_run(test, 8, 20, 30, 550); /* the second */
   add_run(test, 7, 0, 10, 410);
-  add_event(test, 0, DENSE, 250, 400, 540); /* its queue was busy all that time */
+  add_event(test, 0, DENSE, 250, 400, 540); /* its queue was busy during the wait */
   add_event(test, 1, DENSE, 20, 260, 400);
   add_event(test, 0, MOVE, 240, 300, 350); /* was to wait before the previous move had ended */
   add_event(test, 0, WORDS, 0, 200, 300);
@@ -80,8 +80,8 @@ void late_run(test_timeline *made) {
   add_event(made, 0, WORDS, 0, 100, 200);
   add_event(made, 0, MOVE, 0, 200, 250);
   add_event(made, 0, DENSE, 0, 260, 400);
-  add_event(made, 0, STEP, 0, 420, 450); /* after dense, although it is not recorded as a reader of
-                                          * it */
+  add_event(made, 0, STEP, 0, 420, 450); /* follows dense, although it is not recorded as a reader
+                                          * of it */
   add_event(made, 1, WORDS, 0, 650, 850);
   assert_int_equal(tdm_timeline_sort(&made->timeline), TDM_OK);
 }

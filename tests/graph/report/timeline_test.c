@@ -24,7 +24,7 @@ static void a_sorted_timeline_is_in_order(void **unused) {
   assert_int_equal(event_of(timeline, 1, DENSE)->begin_ns, 400);
   assert_int_equal(timeline->runs[0].event_of[STEP], TDM_TIMELINE_NONE);
   assert_int_equal(event_of(timeline, 0, DENSE)->wait_ns, 20);
-  assert_int_equal(event_of(timeline, 1, MOVE)->wait_ns, 250); /* where the move ahead ended */
+  assert_int_equal(event_of(timeline, 1, MOVE)->wait_ns, 250); /* until the previous move ended */
   assert_int_equal(event_of(timeline, 1, DENSE)->wait_ns, 0);
   tdm_timeline_deinit(&test.timeline);
 }

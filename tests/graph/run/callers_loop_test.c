@@ -29,7 +29,7 @@ static void uv_run_returns_when_nothing_is_in_flight(void **unused) {
   run_tally_init(&tally);
   test_batch batch;
   test_batch_make(&batch, context, ROWS, 1);
-  assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* at once */
+  assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* returns immediately */
   for (int round = 1; round <= 5; round++) {
     for (int i = 0; i < 20; i++)
       submit_step(session, &batch, &tally);

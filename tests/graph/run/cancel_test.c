@@ -309,7 +309,7 @@ static bool pass_deadline_inside(clogged_fixture *fixture, uint64_t deadline_ns)
   atomic_store(&fixture->clog.shut, true);
   (void)submit(fixture->session, &fixture->batch, false, deadline_ns, &during);
   (void)submit(fixture->session, &fixture->batch, false, deadline_ns, &behind);
-  await_witness(&behind); /* its deadline is later, and checks are in order */
+  await_witness(&behind); /* its deadline is later, and deadlines are checked in order */
   assert_status(behind.status, TDM_DEADLINE_EXCEEDED);
   const bool inside = atomic_load(&fixture->clog.entered) > 0;
   if (inside) assert_int_equal(atomic_load(&during.calls), 0);

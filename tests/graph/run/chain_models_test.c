@@ -208,7 +208,7 @@ static bool strike_kernel(tdm_context *context, uint64_t n) {
   }
   assert_int_equal(tdm_store_version(store), succeeded);
   assert_true(broken ? succeeded < 4 : succeeded >= 3);
-  if (!broken) { /* as if there had only been those */
+  if (!broken) { /* equal to a run of only those steps */
     tdm_session *blocking = tied_session(context, ACCELERATOR, 1);
     for (int i = 0; i < succeeded; i++)
       (void)train_once(blocking, &batch);

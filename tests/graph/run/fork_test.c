@@ -228,7 +228,7 @@ static void children_are_told_why(void **state) {
   }
   atomic_store(&all.stop, true);
   (void)pthread_join(all.trainer, NULL);
-  (void)train_once(all.session, &all.batch); /* as if nothing had been */
+  (void)train_once(all.session, &all.batch); /* the parent is not affected */
   release_all(&all);
 }
 

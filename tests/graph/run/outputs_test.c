@@ -112,7 +112,7 @@ static void what_another_session_keeps_makes_room(void **unused) {
   tdm_session *other = run_session(seed_graph(context, "cpu:0", "cpu:0", NULL), NULL);
   assert_int_equal(count_taken(one, context, SMALL_ROWS), 2 + 2);
   assert_ok(run_short(other, context, SMALL_ROWS));
-  assert_int_equal(count_taken(one, context, SMALL_ROWS), 2 + 2); /* all of it was given up */
+  assert_int_equal(count_taken(one, context, SMALL_ROWS), 2 + 2); /* all memory was released */
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
   tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 10));
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);

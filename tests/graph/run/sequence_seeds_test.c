@@ -22,7 +22,7 @@ typedef enum drawn_kind {
   WEIGHT,
   SUM,
   HALF,
-  PART, /* from row `start` on */
+  PART, /* reads or writes rows from row `start` on */
   VIEW,
   JOINED,
   WRITTEN, /* v with the rows of u from `start` on */

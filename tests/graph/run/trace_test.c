@@ -48,7 +48,7 @@ static void check_events(const tdm_timeline *timeline) {
     const tdm_timeline_event *event = &timeline->events[i];
     const tdm_timeline_run *run = &timeline->runs[event->run];
     const tdm_timeline_node *node = tdm_timeline_node_of(timeline, event);
-    assert_int_equal(run->event_of[event->node], i); /* so it occurs once */
+    assert_int_equal(run->event_of[event->node], i); /* so each event occurs once */
     assert_true(run->asked_ns <= run->launched_ns && run->launched_ns <= event->begin_ns);
     assert_true(event->end_ns <= run->ended_ns);
     if (node->last_phase && run->updating_ns) assert_true(run->updating_ns <= event->begin_ns);

@@ -58,7 +58,7 @@ static uint64_t copies_under_a_kernel(int depth, uint64_t expected) {
   clog_await(&mine.clog, 1);
   for (int i = 0; i < 100000 && copies_of(&mine) < expected; i++)
     usleep(100);
-  usleep(20000); /* for an event that should not occur */
+  usleep(20000); /* time for an event that must not occur */
   const uint64_t copies = copies_of(&mine);
   assert_int_equal(mine.tally.done, 0);
   assert_int_equal(atomic_load(&mine.clog.entered), 1);
@@ -73,7 +73,7 @@ static uint64_t copies_under_a_kernel(int depth, uint64_t expected) {
 
 static void the_next_steps_targets_are_uploaded_under_this_ones_kernel(void **unused) {
   (void)unused;
-  assert_int_equal(copies_under_a_kernel(1, 2), 2); /* its own ids and targets */
+  assert_int_equal(copies_under_a_kernel(1, 2), 2); /* ids and targets of the next step */
   assert_int_equal(copies_under_a_kernel(2, 3), 3); /* and the upload of the next batch, to sim:1 */
 }
 

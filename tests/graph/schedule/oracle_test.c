@@ -125,7 +125,8 @@ static void mutate(tdm_schedule *schedule, struct numbers *numbers, enum mutatio
 static void verify_agrees_with_the_oracle(void **state) {
   (void)state;
   const tdm_allocator allocator = tdm_allocator_default();
-  size_t counts[MUTATION_COUNT][2] = {{0}}; /* by mutation: rejected, valid */
+  size_t counts[MUTATION_COUNT][2] = {{0}}; /* (mutation, 2): numbers of rejected and of valid
+                                             * schedules */
   for (uint64_t seed = 0; seed < PLANS; seed++) {
     const enum mutation mutation = (enum mutation)(seed % MUTATION_COUNT);
     struct numbers numbers = numbers_of("mutation", seed);

@@ -180,7 +180,7 @@ static void draw_main_step(struct drawing *drawing) {
   }
   draw_reads(drawing);
   if (has_values(drawing) && numbers_chance(numbers, 10)) {
-    uint32_t value = draw_value(drawing); /* in place */
+    uint32_t value = draw_value(drawing); /* value that is written in place */
     if (builder->schedule->storages[value].part_count > 0) value++;
     const bool part = builder->schedule->storages[value].whole != 0;
     const bool alone = builder->schedule->steps[step].access_count == 0;

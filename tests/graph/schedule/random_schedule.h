@@ -30,7 +30,8 @@ uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t ar
 uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase);
 void builder_reads(struct builder *builder, uint32_t storage);
 void builder_writes(struct builder *builder, uint32_t storage);
-void builder_wait(struct builder *builder, uint32_t step, bool previous); /* in the last step */
+/* adds a wait to the last step */
+void builder_wait(struct builder *builder, uint32_t step, bool previous);
 
 /* Executes the three passes, in order. */
 tdm_status schedule_plan(tdm_schedule *schedule);

@@ -24,8 +24,8 @@ typedef struct table_case {
   int micro_batches;
   bool wrapped;
   bool adaptive;
-  bool factored;      /* by Adafactor, whose states are of rows and of columns */
-  const char *reader; /* where the table is looked up */
+  bool factored;      /* the optimizer is Adafactor, whose states are of rows and of columns */
+  const char *reader; /* device of the look-up */
   const char *devices;
   double weights[4];
   bool weighted;

@@ -9,7 +9,7 @@
 enum { RUNS = 20000, STACK_BYTES = 256 << 10 };
 
 typedef struct hasty {
-  tdm_admission admission; /* first */
+  tdm_admission admission; /* must be the first field */
   struct queue *mine;
 } hasty;
 

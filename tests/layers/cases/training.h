@@ -15,7 +15,7 @@ typedef struct training_model {
 typedef struct training_case {
   char name[32];
   const training_model *model;
-  const char *placement; /* another one to try; NULL: none */
+  const char *placement; /* second placement to test; NULL: none */
   double tolerance[2];   /* float32, float64 */
   tdm_optimizer optimizer;
   bool cycles; /* rate and momentum follow one cycle, up to the optimizer's rate */

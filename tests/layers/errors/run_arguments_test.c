@@ -100,7 +100,7 @@ typedef struct argument_case {
   tdm_value (*build)(const given *of);
   tdm_shape ids;
   int64_t values[MOST];
-  const char *says; /* after "it: " */
+  const char *says; /* text expected after "it: " */
 } argument_case;
 
 #define VECTOR                                                                                     \

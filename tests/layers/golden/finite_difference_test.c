@@ -62,7 +62,8 @@ static void check_parameter(layer_test *test, bool in_training, const char *name
       fail_msg("%s on %s: d %s[%zu] is %.10g, differences say %.10g", test->name, test->placement,
                name, i, slopes[i], slope);
   }
-  (void)loss_with(test, in_training, name, shape, values); /* as it was, for the next parameter */
+  /* restores the value for the next parameter */
+  (void)loss_with(test, in_training, name, shape, values);
   free(values);
   free(slopes);
 }

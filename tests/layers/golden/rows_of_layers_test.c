@@ -19,7 +19,7 @@ enum { MOST_FETCHED = LAYER_TEST_MAX_FETCHES + LAYER_TEST_MAX_FEEDS };
 typedef enum who_is_cut { ONE_OPERAND, ALL_FROM_THE_FRONT, ALL_FROM_THE_END, WAYS } who_is_cut;
 
 typedef struct cut {
-  bool in_time; /* in micro-batches */
+  bool in_time; /* rows are cut into micro-batches */
   who_is_cut who;
   size_t operand;
   int dimension;
@@ -61,7 +61,7 @@ static void wrap(layer_test *test, const int *dimensions) {
       OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:0,cpu:0", o.scatter = scatter,
               o.scatter_count = test->feed_count);
   tdm_data_parallel(test->graph, "", &options);
-  tdm_data_parallel(test->graph, "", &options); /* within the first */
+  tdm_data_parallel(test->graph, "", &options); /* nested in the first region */
 }
 
 static void fetch(fetched *out, const char *name) {

@@ -12,9 +12,9 @@ typedef struct gradient_job {
   const real *d_y;      /* (batch, queries, heads width) */
   const real *y;        /* (batch, queries, heads width) */
   const real *log_sums; /* (batch, heads, queries) */
-  real *d_q;            /* like q */
-  real *d_k;            /* like k */
-  real *d_v;            /* like v */
+  real *d_q;            /* (same shape as q) */
+  real *d_k;            /* (same shape as k) */
+  real *d_v;            /* (same shape as v) */
 } gradient_job;
 
 /* One block's matrices, KEYS from row to row. */

@@ -13,7 +13,7 @@ typedef struct axis_taps {
   int64_t kernel;
   int64_t dilation;
   int64_t padding;
-  int64_t stride; /* back: of the convolution; forward: 0 */
+  int64_t stride; /* stride of the convolution for the gradient of x; 0 for a forward plan */
 } axis_taps;
 
 static bool tap_offset(const axis_taps *axis, int64_t phase, int64_t k, int64_t *out_offset) {

@@ -160,7 +160,8 @@ static void choose_parts(convolution_state *state, int64_t wanted) {
   const channel_plan *plan = &state->channels;
   const int64_t column_bytes = CHANNEL_TILE * (int64_t)sizeof(real);
   const int64_t channel_bytes = (int64_t)channel_padded_bytes(plan, 1);
-  state->part_columns = state->k > 0 ? state->k : 1; /* without channels there is no item */
+  state->part_columns = state->k > 0 ? state->k : 1; /* 1, because a part without channels would
+                                                      * have no item */
   state->part_tiles = channel_tiles(plan) > 0 ? channel_tiles(plan) : 1;
   while (state->part_columns >= 2 * MANY_COLUMNS &&
          (state->part_columns * column_bytes > SUMS_BYTES ||

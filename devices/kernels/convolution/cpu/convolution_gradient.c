@@ -7,7 +7,7 @@
 #include "devices/kernels/cpu/rows.h"
 
 #define PARTS 8                        /* partial sums of the weight's gradient, at most */
-#define PARTS_BYTES (64 * 1024 * 1024) /* together, at most */
+#define PARTS_BYTES (64 * 1024 * 1024) /* maximum bytes of all parts together */
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 

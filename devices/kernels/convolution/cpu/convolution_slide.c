@@ -8,7 +8,7 @@
 #define BLOCK_BYTES                                                                                \
   (192 * 1024)        /* of padded bands that the weight's gradient looks at together              \
                        */
-#define MOST_BANDS 16 /* of them */
+#define MOST_BANDS 16 /* maximum number of these bands */
 
 static slide_plan plan_of(const convolution_state *state) {
   slide_plan plan = {.in = state->sizes.in, .out = state->sizes.out};

@@ -16,7 +16,7 @@ struct broadcast_sizes {
 struct broadcast_state {
   broadcast_sizes sizes;
   int64_t count; /* elements of the result */
-  bool plain;    /* nothing is repeated */
+  bool plain;    /* no operand is repeated */
 };
 
 static inline broadcast_sizes broadcast_sizes_of(const tdm_spec *operands, size_t count,

@@ -8,7 +8,7 @@
 
 typedef struct softmax_state {
   axis_sizes sizes;
-  bool by_rows; /* else by columns */
+  bool by_rows; /* true: tasks are rows; false: tasks are columns */
   bool splits;
 } softmax_state;
 

@@ -7,7 +7,7 @@
 
 struct softmax_state {
   axis_sizes sizes;
-  bool by_rows; /* else by columns */
+  bool by_rows; /* true: a block computes a row; false: a thread computes a column */
 };
 
 static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {

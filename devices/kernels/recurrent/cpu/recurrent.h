@@ -35,9 +35,10 @@ typedef struct unit_range {
 
 enum {
   UNITS_FROM_BYTES = 512 << 10, /* bytes of weights; sharing fewer costs as much as reading them */
-  UNITS_ALWAYS_BYTES = 8 << 20, /* more than caches hold, so reading them twice is slower */
+  UNITS_ALWAYS_BYTES = 8 << 20, /* bytes of weights that exceed the caches, so that reading them
+                                 * twice is slower */
   UNITS_ROWS = 10,      /* rows per thread; with fewer, reading takes longer than multiplying */
-  UNITS_MOST_ROWS = 64, /* a thread */
+  UNITS_MOST_ROWS = 64, /* rows per thread */
 };
 
 /* Returns the number of panels of units that a task computes in each step, or 0 if tasks divide the

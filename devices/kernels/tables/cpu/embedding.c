@@ -22,7 +22,7 @@ typedef struct lookup_job {
   tdm_cpu_ids ids;
   const stored *weight; /* (rows, dim) */
   stored *out;          /* (count, dim) */
-  atomic_bool stray;    /* some id is outside */
+  atomic_bool stray;    /* some id is out of range */
 } lookup_job;
 
 #define GRAIN 256            /* rows that are checked, then copied */

@@ -21,7 +21,7 @@ typedef struct bag_job {
   const stored *scales; /* (count) or NULL */
   stored *y;            /* (bags, dim) */
   int64_t *winners;     /* (bags, dim), of the maximum */
-  atomic_bool stray;    /* some id is outside */
+  atomic_bool stray;    /* some id is out of range */
 } bag_job;
 
 static int64_t rows_ahead(int64_t dim) {

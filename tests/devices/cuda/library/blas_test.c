@@ -14,14 +14,14 @@
 #include "devices/cuda/library/api.h"
 
 static struct {
-  bool missing;             /* there is no library */
+  bool missing;             /* the library is missing */
   const char *lacks;        /* a function that it has not */
   cublasStatus_t created;   /* the result of its initialisation */
   cublasStatus_t mode_set;  /* what setting the mode does */
   cublasStatus_t answers;   /* the result of all other functions */
-  cublasMath_t mode;        /* that was set */
+  cublasMath_t mode;        /* mode that was set last */
   cudaStream_t stream;      /* the same */
-  int opened, begun, ended; /* how often */
+  int opened, begun, ended; /* numbers of calls */
   bool is_double;           /* the requested product is in double precision */
   cublasOperation_t operations[2];
   int64_t sizes[6]; /* n, m, k, and strides */

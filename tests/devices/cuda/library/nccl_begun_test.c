@@ -20,7 +20,7 @@
 
 static struct {
   ncclResult_t result; /* result of functions that create a communicator */
-  ncclComm_t made;     /* by it */
+  ncclComm_t made;     /* communicator that the call created */
   ncclComm_t aborted;
   int aborts;
   const char *missing; /* a function that the library has not, or "" the library itself */

@@ -144,7 +144,8 @@ static const setting settings[] = {
     {2, 1, 3, 17, {15, 14}, {7, 7}, {2, 2}, {3, 3}, {1, 1}, false, false},
     {2, 1, 17, 48, {1, 20}, {1, 5}, {1, 1}, {0, 2}, {1, 1}, true, false},
     {1, 1, 16, 16, {5, 5}, {2, 2}, {2, 2}, {4, 3}, {1, 1}, false, false}, /* zeros beyond */
-    {5, 2, 17, 16, {5, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false}, /* several lines a tile */
+    /* has several lines per tile */
+    {5, 2, 17, 16, {5, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false},
     {3, 1, 16, 18, {9, 9}, {2, 1}, {3, 4}, {0, 1}, {1, 1}, false, false}, /* rows that none sees */
     {1, 1, 96, 16, {4, 130}, {2, 1}, {1, 1}, {0, 0}, {1, 1}, false, false}, /* many bands */
     /* No channels are read, or written: */

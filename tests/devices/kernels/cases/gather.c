@@ -67,7 +67,7 @@ static const gather_case all_cases[] = {
     {{3, {3, 4, 5}}, {3, {3, 4, 11}}, 2, true},
     {{2, {5, 7}}, {2, {0, 7}}, 0, true},
     {{3, {2, 3, 0}}, {3, {2, 5, 0}}, 1, false},
-    {{2, {300, 170}}, {2, {400, 170}}, 0, false}, /* that a team splits */
+    {{2, {300, 170}}, {2, {400, 170}}, 0, false}, /* large enough to be split by a team */
 };
 
 static tdm_shape index_of(const gather_case *made) {

@@ -177,7 +177,7 @@ typedef struct shapes_case {
 } shapes_case;
 
 #define MOST_SHAPES 32
-#define LARGE_SHAPES 2 /* that a team splits: the last of them */
+#define LARGE_SHAPES 2 /* number of shapes, at the end, that a team splits */
 
 static size_t broadcast_shapes(bool with_large, shapes_case *cases) {
   const shapes_case found[] = {

@@ -223,7 +223,7 @@ static void parts_cases(tdm_dtype dtype, tdm_shape whole, tdm_parts_attributes a
 
 void shape_cases(kernel_visit visit, void *user) {
   const tdm_dtype *const all = every_dtype;
-  enum { CONVERTED = 6 }; /* all but the 16-bit ones */
+  enum { CONVERTED = 6 }; /* number of dtypes without the 16-bit ones */
   for (size_t i = 0; i < CONVERTED; i++)
     for (size_t j = 0; j < CONVERTED; j++)
       cast_cases(all[j], all[i], visit, user);

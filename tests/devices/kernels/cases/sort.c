@@ -76,7 +76,7 @@ void sort_cases(kernel_visit visit, void *user) {
   const tdm_shape shapes[] = {tdm_shape_of(3, 5, 37, 3), tdm_shape_of(2, 3, 1),
                               tdm_shape_of(1, 1),        tdm_shape_of(2, 0, 3),
                               tdm_shape_of(1, 700),      tdm_shape_of(2, 2, 1500)};
-  for (size_t t = 0; t < 6; t++) { /* all but the 16-bit ones */
+  for (size_t t = 0; t < 6; t++) { /* every dtype except the 16-bit ones */
     const tdm_dtype dtype = every_dtype[t];
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
       for (int d = 0; d < shapes[i].rank; d++)

@@ -23,7 +23,7 @@ typedef struct counter_attributes {
   int64_t length; /* length of the output; 0: a scalar, which sums all of every operand */
   int64_t multiplier;
   int64_t addend;
-  int64_t operand; /* for a gradient: the operand to which it belongs */
+  int64_t operand; /* operand whose gradient it is */
 } counter_attributes;
 
 typedef struct counter_node {

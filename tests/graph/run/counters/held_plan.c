@@ -27,7 +27,7 @@ static bool is_asleep(const char *thread) {
   const ssize_t bytes = file < 0 ? -1 : read(file, line, sizeof line - 1);
   if (file >= 0) (void)close(file);
   line[bytes > 0 ? bytes : 0] = '\0';
-  const char *state = strrchr(line, ')'); /* after its name, which may be any text */
+  const char *state = strrchr(line, ')'); /* the state follows the name, which may be any text */
   return !state || strncmp(state, ") S", 3) == 0;
 }
 

@@ -10,7 +10,7 @@
 typedef struct held_plan {
   tdm_plan *plan;
   tdm_program *programs;
-  tdm_command *commands; /* all programs' */
+  tdm_command *commands; /* commands of all programs */
   tdm_command **places;  /* (place_count): before each command of the main phase */
   int place_count;
   tdm_command **waits; /* (wait_count): the plan's own */

@@ -162,8 +162,8 @@ static void who_saves_while_others_load_is_told(void **state) {
 /* The rank of a wrong request, the number of steps before it, and its variants. */
 typedef struct mistake {
   story of;
-  int steps;      /* before */
-  bool of_all;    /* not only of rank 0 */
+  int steps;      /* number of steps before */
+  bool of_all;    /* true: all ranks, not only rank 0 */
   bool mends;     /* the right way follows */
   bool leaves;    /* rank 0 does at once */
   unsigned pause; /* pause of rank 0 before the next phase, in microseconds */

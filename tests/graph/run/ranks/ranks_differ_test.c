@@ -21,7 +21,7 @@ typedef struct program {
   double weights[RANKS]; /* 0: none */
   tdm_initializer scale;
   bool has_more_outputs;
-  const char *fetched; /* with each step; NULL: nothing */
+  const char *fetched; /* output that is fetched with each step; NULL: none */
   int64_t rows;
   tdm_optimizer optimizer;
   tdm_session_options options;

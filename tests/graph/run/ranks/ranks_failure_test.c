@@ -154,7 +154,7 @@ static void all_are_told_of_an_update_that_fails_on_one(void **state) {
 /* The load of all ranks after a step whose update has failed on one. */
 typedef struct mending {
   planned_failure planned;
-  bool whole; /* with states, steps and seed; otherwise only parameters */
+  bool whole; /* true: with states, steps and seed; false: only parameters */
   int misfit; /* the rank whose list has no parameter; -1: none */
 } mending;
 
@@ -360,7 +360,11 @@ static tdm_status count_bytes(job_rank *rank) {
 
 static void bytes_between_ranks_are_those_that_are_explained(void **state) {
   (void)state;
-  enum { HEADER_BYTES = 40, WORDS_BYTES = 512 }; /* of a message; WORDS_BYTES: at least */
+  enum {
+    HEADER_BYTES = 40,
+    WORDS_BYTES = 512
+  }; /* bytes of a message's header, and the least bytes
+      * of its text */
   job_rank ranks[2];
   job_must(&(job_options){.rank_count = 2}, count_bytes, ranks);
   for (int r = 0; r < 2; r++) {

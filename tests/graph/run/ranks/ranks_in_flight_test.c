@@ -17,7 +17,7 @@ typedef struct flight_model {
   int micro_batches;
   int plan_limit;
   bool fails;  /* every fifth step has an id outside of the table */
-  bool infers; /* several runs in flight between the steps, now and then */
+  bool infers; /* several inference runs are in flight between some steps */
 } flight_model;
 
 /* The result of one run. */

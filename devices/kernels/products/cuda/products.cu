@@ -11,7 +11,7 @@ template <class stored>
 static __global__ void rows_alone(const stored *a, const stored *b, stored *c, int64_t m, int64_t n,
                                   int64_t k, int64_t b_row, int64_t b_column, bool adds) {
   typedef real_of<stored> real;
-  TDM_SHARED(real, a_tile, TILE * (TILE + 1)); /* one more column avoids conflicts of memory banks */
+  TDM_SHARED(real, a_tile, TILE * (TILE + 1)); /* one more column: no bank conflicts */
   TDM_SHARED(real, b_tile, TILE * (TILE + 1));
   const int64_t tiles = (n + TILE - 1) / TILE;
   const int y = (int)threadIdx.x / TILE, x = (int)threadIdx.x % TILE;

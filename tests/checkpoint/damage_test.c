@@ -66,7 +66,7 @@ static void write_file(const char *path, const char *bytes, size_t size) {
   (void)fclose(file);
 }
 
-/* One bit of a tensor's contents. */
+/* Writes a copy of the file in which one bit of a tensor's contents is flipped. */
 static void flip(const char *path, const char *damaged, const char *tensor) {
   tdm_tensor_list *list = tdm_safetensors_load(context, path);
   const tdm_tensor *found = tdm_tensor_list_find(list, tensor);

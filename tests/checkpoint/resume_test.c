@@ -20,7 +20,7 @@ static void go_on(trainer *made, double *out_losses) {
     out_losses[i] = trainer_step(made);
 }
 
-/* Bit by bit. */
+/* Returns true if the bits are equal. */
 static bool same_loss(double a, double b) {
   uint64_t bits[2];
   memcpy(&bits[0], &a, sizeof a);

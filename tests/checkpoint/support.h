@@ -28,7 +28,7 @@ typedef struct trainer {
 
 trainer trainer_create(tdm_context *context, const trainer_options *options);
 void trainer_release(trainer *made);
-/* The next batch, of the next epoch after the last; the loss. */
+/* Trains on the next batch, or on the first of the next epoch after the last. Returns the loss. */
 double trainer_step(trainer *made);
 
 /* Returns a path in the test's own temporary folder; path has 512 bytes. */

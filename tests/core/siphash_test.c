@@ -15,8 +15,8 @@
 #include "core/map.h"
 #include "core/siphash.h"
 
-/* Bytes 0, 1, 2, ... under the key 0, 1, ..., 15: the paper's appendix, and the lengths around a
- * word from the authors' reference code. */
+/* Checks bytes 0, 1, 2, ... under the key 0, 1, ..., 15: the paper's appendix, and the lengths
+ * around a word from the authors' reference code. */
 static void the_authors_vectors(void **state) {
   (void)state;
   static const struct {

@@ -148,7 +148,8 @@ static void a_convolutional_network_is_forecast(void **state) {
 
 enum { TOKENS = 10, WIDTH = 24, HEADS = 4 };
 
-/* x + proj(attention(qkv(norm(x)))), and that + fc2(gelu(fc1(norm(it)))), as in GPT-2. */
+/* Describes a block as in GPT-2: x + proj(attention(qkv(norm(x)))), and that +
+ * fc2(gelu(fc1(norm(it)))). */
 static tdm_value describe_block(tdm_graph *graph, const tdm_value *inputs) {
   tdm_place(graph, "paper:0");
   const tdm_dim thirds[] = {WIDTH, WIDTH, WIDTH};

@@ -13,7 +13,7 @@
 static char first_model[4096];
 static char custom_operation[4096];
 
-/* Two of the ten scores of each word: finite, and not all the same. */
+/* Checks that the program prints two of the ten scores of each word: finite, and not all equal. */
 static void first_model_prints_scores(void **state) {
   (void)state;
   program_use(first_model);

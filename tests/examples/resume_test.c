@@ -86,8 +86,8 @@ static void assert_same_end(const example *tested, const char *printed, const ch
   free(whole);
 }
 
-/* Stopped in the first epoch, one step after the last checkpoint of --checkpoint-every, then in the
- * second. */
+/* Stops the training in the first epoch, one step after the last checkpoint of --checkpoint-every,
+ * then in the second. */
 static void what_is_left_of_an_epoch_is_bitwise_the_same(void **state) {
   (void)state;
   for (size_t i = 0; i < EXAMPLE_COUNT; i++) {

@@ -106,7 +106,7 @@ static void answers_a_load_of_requests(void **state) {
   assert_in_range((int)metric("largest_batch"), 2, 8);
 }
 
-/* The tool detects invalid replies. */
+/* Checks that the load tool counts invalid replies. */
 static void the_load_tool_counts_what_is_refused(void **state) {
   (void)state;
   program_use(serve_load);

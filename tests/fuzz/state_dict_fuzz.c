@@ -41,7 +41,7 @@ static void save_and_load(tdm_session *session, const tdm_state_dict_options *op
   tdm_tensor_list_release(list);
 }
 
-/* Names of the input, each with the shape of some parameter or with none's. */
+/* Loads names of the input, each with the shape of some parameter or with another shape. */
 static void load_names(tdm_session *session, const tdm_state_dict_options *options,
                        fuzz_input *input) {
   tdm_context *context = tdm_session_context(session);

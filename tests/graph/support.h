@@ -67,7 +67,7 @@ tdm_tensor *run_on_uniform(tdm_session *session, int64_t rows, int64_t width);
 
 /* Equal names, shapes and bits. */
 void assert_same_state(const tdm_tensor_list *a, const tdm_tensor_list *b);
-/* Everything in the store, states of the optimizer too; released by the caller. */
+/* Returns everything in the store, including states of the optimizer; released by the caller. */
 tdm_tensor_list *state_of(tdm_session *session);
 void assert_same_tensor(const tdm_tensor *a, const tdm_tensor *b);
 

@@ -21,7 +21,7 @@ static tdm_value weight(tdm_graph *graph, const char *name, int64_t rows, int64_
   return tdm_parameter(graph, name, TDM_FLOAT64, tdm_shape_of(2, rows, columns), &drawn);
 }
 
-/* x (batch, length, 6) -> (batch, length, 2). */
+/* Describes x (batch, length, 6) -> (batch, length, 2). */
 static tdm_value arrange(tdm_graph *graph, tdm_value x) {
   const tdm_value projections[] = {weight(graph, "heads", WIDTH, 12)};
   const tdm_value heads =

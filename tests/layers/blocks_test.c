@@ -34,7 +34,7 @@ static tdm_value read_sequence(tdm_graph *graph, tdm_value x) {
   return tdm_slice(graph, "own", products, 1, 0, LENGTH, 1);
 }
 
-/* x (batch, 4, 6) -> (batch, 3, ...): seen as images and as volumes. */
+/* Describes x (batch, 4, 6) -> (batch, 3, ...): seen as images and as volumes. */
 static tdm_value see_volume(tdm_graph *graph, tdm_value x) {
   const tdm_conv_options same =
       OPTIONS(tdm_conv_options, o.same = true, o.padding_mode = TDM_PAD_CIRCULAR);

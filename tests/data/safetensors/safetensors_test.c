@@ -42,7 +42,7 @@ static void fill_bytes(unsigned char *bytes, size_t count, unsigned salt) {
     bytes[i] = (i * i + i / 3 + salt) % 5 < 2;
 }
 
-/* Every dtype in several shapes, on device, saved and loaded again. */
+/* Saves and loads every dtype in several shapes, on device. */
 static void round_trip(const data_fixture *fixture, const char *device) {
   const tdm_shape shapes[] = {tdm_shape_scalar(), tdm_shape_of(1, 7), tdm_shape_of(3, 2, 3, 5),
                               tdm_shape_of(2, 4, 0), tdm_shape_of(8, 1, 2, 1, 2, 1, 2, 1, 3)};

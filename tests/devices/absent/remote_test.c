@@ -23,7 +23,7 @@ static int end_group(void **unused) {
   return 0;
 }
 
-/* sim:0, as its rank describes it. */
+/* Returns the description of sim:0 that its rank sends. */
 static tdm_device_description described(void) {
   tdm_device_description told;
   tdm_device_describe(test_device(context, "sim:0"), test_device(context, "cpu:0"),

@@ -236,7 +236,7 @@ static void bells_are_lent_until_they_run_out(void **state) {
   tdm_context_release(context);
 }
 
-/* Only doorbells that requested the point ring, once. */
+/* Checks that exactly the doorbells that requested the point ring, once each. */
 static void who_asked_for_a_point_is_rung_once(void **state) {
   (void)state;
   tdm_context *context = create(NULL);

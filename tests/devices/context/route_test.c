@@ -57,7 +57,7 @@ static void the_host_lies_between_two_discrete_kinds(void **state) {
   assert_false(tdm_is_waypoint(to));
 }
 
-/* More than one piece of a copy through the device between. */
+/* Copies more than one piece through the device between source and destination. */
 static void bytes_arrive_by_any_route(void **state) {
   enum { COUNT = (5 << 20) / 8 };
   tdm_tensor *whole = tdm_tensor_create(*state, "cpu:1", TDM_INT64, tdm_shape_of(1, COUNT));

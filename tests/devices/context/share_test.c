@@ -39,7 +39,7 @@ static void who_has_commands_left_computes(void **state) {
     }
 }
 
-/* If other processes used the core recently, no thread of this context spins. */
+/* Checks that no thread of this context spins if other processes used the core recently. */
 static void a_core_that_others_took_is_left_to_them(void **state) {
   const uint64_t now_ns = tdm_time_ns();
   atomic_store(&tdm_context_oversubscription(*state)->until_ns, now_ns + 1);

@@ -17,7 +17,7 @@ static tdm_memory host_view(tdm_context *context, void *data, size_t bytes) {
       .device = tdm_context_device(context, 0), .address = (tdm_address)data, .bytes = bytes};
 }
 
-/* Memory of device with the sentinel everywhere, or the pattern. */
+/* Allocates memory of device filled with the sentinel or with the pattern. */
 static tdm_memory prepare(tdm_context *context, tdm_device *device, size_t bytes, bool sentinel) {
   tdm_memory memory;
   assert_ok(device->ops->allocate(device, bytes, &memory));

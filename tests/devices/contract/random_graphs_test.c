@@ -74,7 +74,7 @@ static bool has_room(const test_flight *test, uint32_t program, uint32_t command
   return program != UINT32_MAX && test->programs[program].count + commands <= TEST_MOST_COMMANDS;
 }
 
-/* value <- mix(value, up to two others of its device) */
+/* Adds a node: value <- mix(value, up to two others of its device). */
 static void add_mix(random_graph *graph) {
   const uint32_t out = draw(graph, VALUES);
   tdm_device *device = device_of(graph, out);

@@ -29,7 +29,8 @@ static void follow(route_test *route, size_t index, tdm_command *command) {
   route->commands[index] = command;
 }
 
-/* cpu:0 -> cuda:0, `kernel` there -> cuda:1, mix there -> cpu:0, and after a gate mix there. */
+/* Builds the route cpu:0 -> cuda:0, `kernel` there -> cuda:1, mix there -> cpu:0, and after a gate
+ * mix there. */
 static void build_route(route_test *route, tdm_context *context, const tdm_kernel *kernel) {
   static const char *const names[] = {"cpu:0", "cuda:0", "cuda:1", "cpu:0"};
   memset(route, 0, sizeof *route);

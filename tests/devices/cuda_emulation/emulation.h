@@ -131,7 +131,7 @@ bool emulated_is_full(void);
 bool emulated_blas_is_hidden(void);
 /* Counts outstanding operations. */
 void emulated_count(int change);
-/* Something to pause for. */
+/* Called where the emulation may pause. */
 void emulated_pause(void);
 int emulated_ordinal(void); /* device of the calling thread */
 /* The same for a call that needs it open. */

@@ -73,8 +73,8 @@ void grid_misuse(const char *format, ...) {
 
 /* ---- Whose turn it is ------------------------------------------------------------------------ */
 
-/* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
- * ACM TOMS 42, 2016). */
+/* Returns the next number of xorshift64* (Vigna, "An experimental exploration of Marsaglia's
+ * xorshift generators, scrambled", ACM TOMS 42, 2016). */
 static uint64_t random_next(grid_worker *worker) {
   worker->random ^= worker->random >> 12;
   worker->random ^= worker->random << 25;

@@ -52,7 +52,8 @@ typedef enum grid_exchange {
   GRID_SYNCHRONIZE,
 } grid_exchange;
 
-/* site: file and line of the call, compared between the threads that meet. */
+/* Waits for the other threads of the block. site: file and line of the call, which must be equal
+ * for all of them. */
 void grid_barrier(const char *site);
 /* Exchanges values between the lanes of mask. A lane without a partner keeps its value. */
 uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t argument,

@@ -44,7 +44,7 @@ static void upload(const team *of, int member, double value) {
   assert_int_equal(cuda->copy(of->memory[member], values, sizeof(values), TDM_CUDA_TO_DEVICE), 0);
 }
 
-/* Joined, each with its number as a value. */
+/* Creates a team that has joined. The value of each member is its number. */
 static void begin(team *of) {
   unsigned char id[TDM_NCCL_ID_BYTES];
   *of = (team){.cuda = tdm_cuda_api_linked(), .nccl = tdm_nccl_api_linked()};

@@ -113,7 +113,7 @@ static void their_allocations_may_fail(void **state) {
   free(path);
 }
 
-/* A million bytes each. */
+/* Checks that each device has memory of a million bytes. */
 static void memory_has_its_size(void **state) {
   (void)state;
   char *path = write_machine(two_hosts);

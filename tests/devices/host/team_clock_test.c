@@ -13,7 +13,7 @@ static _Thread_local uint64_t processor_ns;
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time);
 int __real_clock_gettime(clockid_t clock, struct timespec *out_time);
 
-/* The clock of all, and the processors' time of each thread. */
+/* Returns the simulated clock of all threads, or the processor time of the calling thread. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time) {
   if (clock != CLOCK_MONOTONIC && clock != CLOCK_THREAD_CPUTIME_ID)
     return __real_clock_gettime(clock, out_time);

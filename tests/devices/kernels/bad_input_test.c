@@ -87,7 +87,7 @@ static void empty_table_has_no_ids(void **state) {
                  "ids 0 at position 0 is outside a table of 0 rows");
 }
 
-/* Four ids in three bags; of the sum, the maximum and a gradient. */
+/* Runs four ids in three bags: the sum, the maximum and a gradient. */
 static tdm_status run_bags(const char *isa, const char *operation, const int64_t offsets[3],
                            int64_t last_id) {
   float weight[5] = {0}, y[5] = {0};

@@ -111,7 +111,7 @@ static void value_write(tdm_dtype dtype, void *data, int64_t index, double value
   }
 }
 
-/* Distinct ascending indices spread over [low, high). */
+/* Returns element i of distinct ascending indices spread over [low, high). */
 static double sparse_index(const kernel_input *input, int64_t i) {
   if (i >= input->used) return -1;
   const double room = (input->high - input->low) / (double)input->used;

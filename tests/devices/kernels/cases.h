@@ -138,7 +138,7 @@ kernel_input *kernel_case_input(kernel_case *test, tdm_dtype dtype, tdm_shape sh
 kernel_input *kernel_case_any_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape);
 void kernel_case_absent_input(kernel_case *test);
 void kernel_case_output(kernel_case *test, tdm_dtype dtype, tdm_shape shape);
-/* An output that overwrites that input. */
+/* Adds an output that overwrites that input. */
 void kernel_case_overwrite(kernel_case *test, size_t input);
 
 static inline int64_t input_count_of(const kernel_case *test, size_t input) {
@@ -169,7 +169,7 @@ void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);
 void reduction_cases(kernel_visit visit, void *user);
-/* defined in reduction_cases */
+/* Defined in reduction_cases. */
 void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);
 void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* defined in norm_cases */
 void norm_cases(kernel_visit visit, void *user);

@@ -153,7 +153,7 @@ static void family_test(void **state) {
   family->each(case_visit, &number);
 }
 
-/* Argument: FAMILY. */
+/* Runs the kernels of the family FAMILY. */
 int main(void) {
   size_t i = 0;
   while (i < kernel_family_count && strcmp(FAMILY, kernel_families[i].name) != 0)

@@ -14,7 +14,7 @@
 
 enum { BATCH = 150, IN = 300, OUT = 70, LENGTH = 3, HIDDEN = 33 };
 
-/* Uniform in [-0.5, 0.5), the caller frees it. */
+/* Returns floats uniform in [-0.5, 0.5), which the caller frees. */
 static float *random_floats(const char *name, int64_t count) {
   const tdm_random random = {.seed = 1, .stream = tdm_random_stream(name)};
   float *values = malloc((size_t)count * sizeof(float));

@@ -43,7 +43,7 @@ static tdm_status load_text(tdm_context *context, const char *text, size_t bytes
   return status;
 }
 
-/* The good file with the first `part` replaced. */
+/* Loads the valid file with the first `part` replaced. */
 static tdm_status load_with(tdm_context *context, const char *part, const char *by) {
   static char text[2 * LINKS_TEXT_BYTES];
   const char *at = strstr(good, part);

@@ -38,7 +38,7 @@ static void before_calibrating_the_model_answers(void **state) {
   tdm_context_release(context);
 }
 
-/* The defaults that docs/environment.md lists. */
+/* Checks the defaults that docs/environment.md lists. */
 static void a_link_that_nobody_sets_is_modelled_all_the_same(void **state) {
   (void)state;
   (void)unsetenv("TANDEM_SIM");

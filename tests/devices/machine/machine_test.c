@@ -39,7 +39,7 @@ static void figures_are_taken(void **state) {
   assert_true(machine.host.memory_bytes_per_ns == 0);
 }
 
-/* Every field, each with a different figure. */
+/* Reads every field, each with a different figure. */
 static void every_figure_is_taken(void **state) {
   (void)state;
   const tdm_machine machine = parse(
@@ -98,7 +98,7 @@ static void hosts_are_planned_for_as_far_as_their_devices_can_be(void **state) {
   }
 }
 
-/* Values at a bound, and just beyond it. */
+/* Checks values at a bound, and just beyond it. */
 static void bounds_are_as_they_are_told(void **state) {
   (void)state;
   static const char device[] = "\"device\": {\"model\": \"%s\", \"memory_bytes\": %s, "

@@ -159,7 +159,7 @@ static void several_pieces_are_out_at_a_time_both_ways(void **unused) {
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* The message after one of many pieces that failed receives none of these. */
+/* Checks that the message after one of many pieces that failed receives none of these pieces. */
 static void expect_next(pair *made) {
   const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 9, MOST_BYTES);
   const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, 9, MOST_BYTES);

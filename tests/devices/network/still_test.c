@@ -98,7 +98,8 @@ static void an_exchange_stands_still_once_both_its_devices_have_come(void **unus
   close_job(&in);
 }
 
-/* All three devices of a group join the sum, in different orders. */
+/* Checks that the sum counts as stalled only after all three devices of the group have joined it,
+ * in any order. */
 static void a_sum_stands_still_once_all_devices_have_come(void **unused) {
   (void)unused;
   static const int orders[][RANKS] = {{0, 1, 2}, {2, 1, 0}};

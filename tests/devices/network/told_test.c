@@ -26,7 +26,7 @@ static void *rank_main(void *user) {
   return NULL;
 }
 
-/* Every rank of a job contributes, at the same time. */
+/* Calls `tell` on every rank of a job, concurrently. */
 static void all_tell(int rank_count, tdm_status (*tell)(rank *self), rank *ranks) {
   const tdm_allocator allocator = tdm_allocator_default();
   const tdm_simnet_options options = {.struct_size = sizeof options,

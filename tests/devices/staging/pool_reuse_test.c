@@ -204,7 +204,7 @@ typedef struct pool_user {
   _Atomic uint32_t *failures;
 } pool_user;
 
-/* cmocka's assertions belong to the main thread. */
+/* Uses no assertions of cmocka, which belong to the main thread. */
 static void *use_pool(void *argument) {
   const pool_user *user = argument;
   uint64_t random = user->seed;

@@ -23,7 +23,7 @@ typedef struct test_system {
 } test_system;
 enum { TEST_TRUTH = 1000 };
 
-/* For tdm_staging_pool_options.system; one thread. */
+/* Returns the value for tdm_staging_pool_options.system; one thread. */
 tdm_pool_system test_system_of(test_system *system);
 
 /* A device on node 3 whose pin function returns `answer`. No other function of it may be called. */

@@ -38,7 +38,7 @@ typedef struct expected_device {
   int node;
 } expected_device;
 
-/* cpu devices, as many as expected, with these units and nodes. */
+/* Checks that there are the expected cpu devices, with these units and nodes. */
 static void assert_devices(const machine *one, const expected_device *expected) {
   tdm_core_range ranges[16];
   size_t count = 0;

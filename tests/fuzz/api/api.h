@@ -40,9 +40,9 @@ bool api_bool(api *self);
 int64_t api_size(api *self);
 /* Returns 1 to 6, seldom any size. */
 int64_t api_extent(api *self);
-/* -2 to 5, seldom any. */
+/* Returns -2 to 5, rarely another number. */
 int api_dimension(api *self);
-/* Small, seldom large, infinite or no number. */
+/* Returns a small number, rarely a large one, an infinity or NaN. */
 double api_real(api *self);
 tdm_shape api_shape(api *self, bool named);
 tdm_dtype api_dtype(api *self);

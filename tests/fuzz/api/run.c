@@ -27,7 +27,7 @@ static tdm_shape concrete_shape(const tdm_shape *shape, const sizes *of) {
   return concrete;
 }
 
-/* Small numbers, whole, so that they serve as ids, classes and lengths too. */
+/* Fills with small whole numbers, which are also valid ids, classes and lengths. */
 static void fill(tdm_dtype dtype, int64_t count, uint8_t pattern, void *data) {
   for (int64_t i = 0; i < count; i++) {
     const int number = pattern == 255 ? (int)(i * 7 % 300) - 100 : (int)(i * (pattern | 1) % 3);

@@ -281,7 +281,7 @@ static void every_device_of_every_sum_updates(void **state) {
 
 /* ---- Updates that share a state -------------------------------------------------------------- */
 
-/* parameter, its gradient, shared () -> =parameter, =shared */
+/* Computes parameter, its gradient, shared () -> =parameter, =shared. */
 static tdm_status execute_shared(const tdm_kernel_call *call) {
   float *parameter = call->outputs[0], *shared = call->outputs[1];
   const float *gradient = call->inputs[1];

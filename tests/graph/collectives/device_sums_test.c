@@ -189,7 +189,8 @@ static tdm_tensor_list *trained_state(const variant *of, tdm_collective collecti
   return state;
 }
 
-/* At home and in a chain: the same bits. In a ring and in a tree: the same each time. */
+/* Checks that sums at home and in a chain give the same bits, and that a ring and a tree give the
+ * same bits each time. */
 static void every_way_repeats_its_bits(void **unused) {
   (void)unused;
   for (size_t i = 0; i < TDM_COUNT_OF(variants); i += stride()) {

@@ -42,7 +42,7 @@ static const char *gpu(int rank, char *text) {
   return text;
 }
 
-/* To and fro between the GPUs of the first rank and the last. */
+/* Builds a graph in which a value alternates between the GPUs of the first rank and of the last. */
 static tdm_graph *build_zigzag(const job_rank *rank, tdm_value *out_loss) {
   char first[NAME], last[NAME];
   return zigzag_graph(rank->context, gpu(0, first), gpu(rank->rank_count - 1, last), out_loss);

@@ -253,7 +253,8 @@ static void what_was_not_made_is_summed_and_not_counted(void **state) {
 
 /* ---- Stalled --------------------------------------------------------------------------------- */
 
-/* A slow rank receives the failure in messages, which carry only the beginning of its text. */
+/* Checks the message of a slow rank, which receives the failure in messages that carry only the
+ * beginning of its text. */
 static void expect_stalled(const story *of, int count, int step, const char *words) {
   emulation_stall_nccl(0);
   int found = 0;
@@ -347,7 +348,7 @@ static const failing sums_later = {true, false};
 static const failing exchanges_at_once = {false, true};
 static const failing exchanges_later = {true, true};
 
-/* Every call in haste, and some with time for all to hear why. */
+/* Checks every call without delays, and some with time for all ranks to receive the reason. */
 static void any_call_that_fails_ends_the_step_of_all(void **state) {
   const failing *of = *state;
   const uint64_t first = of->later ? 2 : 1; /* an id is made at once */

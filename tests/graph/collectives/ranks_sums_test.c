@@ -98,7 +98,8 @@ static void every_way_trains_with_sharded_parameters(void **state) {
     each_way_trains_as_the_sum_in_order(&model, counts[i]);
 }
 
-/* Several replicas of a rank, devices with hosts, optimizers with states, micro-batches. */
+/* Trains with several replicas of a rank, devices and hosts, optimizers with states,
+ * micro-batches. */
 static void every_way_trains_models_of_many_kinds(void **state) {
   (void)state;
   tdm_optimizer clipped = tdm_adam(0.01);
@@ -125,7 +126,7 @@ static tdm_status append_read(tdm_update *update) {
 
 static const tdm_optimizer_rule read_rule = {.name = "read", .append = append_read};
 
-/* A step of sum(x * p0 + ... + x * p3), over a host and another rank's accelerator. */
+/* Trains a step of sum(x * p0 + ... + x * p3) on a host and on another rank's accelerator. */
 static tdm_status train_beside_an_accelerator(job_rank *rank) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));

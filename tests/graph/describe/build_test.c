@@ -334,7 +334,8 @@ static void a_layer_takes_a_parameter_that_was_named_before_it(void **unused) {
   assert_refused(graph, words);
 }
 
-/* One parameter of two layers: trained once a step, by the sum of both gradients, saved once. */
+/* Checks one parameter of two layers: trained once a step, by the sum of both gradients, and saved
+ * once. */
 static void tied_weights_are_one_parameter(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

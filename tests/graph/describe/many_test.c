@@ -195,7 +195,7 @@ static void parallel_regions_are_made(void **unused) {
 
 enum { VIEWS = 60000, STACK_BYTES = 1 << 20 };
 
-/* x (1), seen as (1, 1) and back again, and again. */
+/* Plans views: x (1), seen as (1, 1) and as (1) repeatedly. */
 static void *plan_views(void *session) {
   const float one = 1;
   tdm_tensor *x = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &one);

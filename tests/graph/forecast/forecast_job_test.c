@@ -11,7 +11,8 @@
 
 enum { IN = 4, ROWS = 4096, KERNEL_NS = 1000 };
 
-/* The assumed links between ranks before a measurement: 50 us, 1 Gbit/s. */
+/* Returns the time of a message on the assumed links between ranks before a measurement: 50 us, 1
+ * Gbit/s. */
 static double message_ns(double bytes) {
   return 50000 + bytes / 0.125;
 }
@@ -156,7 +157,7 @@ static tdm_value input_of(tdm_graph *graph) {
   return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), IN));
 }
 
-/* fc0 on rank 0, fc1 on rank 1, whose result both deliver. */
+/* Builds fc0 on rank 0 and fc1 on rank 1. Both ranks deliver the result of fc1. */
 static tdm_graph *build_chain(job_rank *rank, tdm_value *out_loss) {
   (void)out_loss;
   tdm_graph *graph = tdm_graph_create(rank->context);
@@ -190,7 +191,7 @@ static void quick_messages_are_all_of_their_bytes(void **state) {
   assert_int_equal(ranks[0].number, ROWS * 3 * 4);
 }
 
-/* The same on each rank's second device, from which the first one hands it out. */
+/* Builds the same on each rank's second device. The first device delivers the result. */
 static tdm_graph *build_second_devices(job_rank *rank, tdm_value *out_loss) {
   (void)out_loss;
   tdm_graph *graph = tdm_graph_create(rank->context);
@@ -209,7 +210,7 @@ static void copies_within_ranks_are_told_alike_by_all(void **state) {
   assert_true(step_ns(&wanted, 2, ranks) >= 2 * KERNEL_NS + there_ns + back_ns);
 }
 
-/* fc1 on rank 1 and fc2 on rank 2, which rank 0 puts together. */
+/* Builds fc1 on rank 1 and fc2 on rank 2, whose results rank 0 concatenates. */
 static tdm_graph *build_fan(job_rank *rank, tdm_value *out_loss) {
   (void)out_loss;
   tdm_graph *graph = tdm_graph_create(rank->context);

@@ -126,7 +126,7 @@ static void one_host_stands_for_all(void **state) {
   }
 }
 
-/* A rank of all devices of two hosts. */
+/* Checks a rank that has all devices of two hosts. */
 static void a_rank_may_have_several_hosts(void **state) {
   (void)state;
   tdm_context *context =

@@ -27,7 +27,7 @@ static tdm_forecast *forecast_over_all(tdm_context *context, tdm_graph *graph, c
   return made;
 }
 
-/* x (batch, 8) -> two linear layers of 8. */
+/* Forecasts x (batch, 8) -> two linear layers of 8. */
 static tdm_forecast *forecast_wrapped(tdm_optimizer optimizer, tdm_collective collective) {
   tdm_context *context = described_context();
   tdm_graph *graph = tdm_graph_create(context);

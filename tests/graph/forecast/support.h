@@ -6,8 +6,8 @@
 
 /* Creates a context with two cpu devices and those of the machine that text describes. */
 tdm_context *context_of(const char *text);
-/* Four described devices: 2 flops and 1 byte of memory a ns, 3 us a launch; peers 4 bytes a ns
- * after 1 us, the host 10 bytes a ns after 5 us. */
+/* Creates a context of four described devices: 2 flops and 1 byte of memory a ns, 3 us a launch;
+ * peers 4 bytes a ns after 1 us, the host 10 bytes a ns after 5 us. */
 tdm_context *described_context(void);
 /* Forecasts session's training plan, or its only plan. costs may be NULL. */
 tdm_forecast *forecast(tdm_session *session, const tdm_costs *costs);

@@ -214,8 +214,8 @@ static void what_one_link_cannot_use_goes_to_others(void **state) {
   end(&f);
 }
 
-/* Three links with one flow each. Each carries a little more than the previous one, and none limits
- * the flows of the others. */
+/* Checks three links with one flow each. Each carries a little more than the previous one, and none
+ * limits the flows of the others. */
 static void links_of_their_own_give_what_they_have(void **state) {
   (void)state;
   struct fixture f;

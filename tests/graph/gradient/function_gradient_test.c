@@ -19,7 +19,7 @@ static tdm_status infer_like_first(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* x (COUNT) -> x^3 */
+/* Computes x (COUNT) -> x^3. */
 static tdm_status execute_cube(const tdm_kernel_call *call) {
   const float *x = call->inputs[0];
   float *y = call->outputs[0];

@@ -298,7 +298,7 @@ static tdm_status pass_traced(tdm_gradient *gradient) {
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
-/* value, state -> =state */
+/* Infers value, state -> =state. */
 static tdm_status infer_assigned(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[1];
   return TDM_OK;
@@ -312,7 +312,7 @@ static const tdm_operation assign = {.struct_size = sizeof(tdm_operation),
                                      .overwrites = {2},
                                      .infer = infer_assigned};
 
-/* trace = trace / 2 + the mean of x, of several operations. */
+/* Appends trace = trace / 2 + the mean of x, in several operations. */
 static tdm_status persist_trace(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -363,7 +363,7 @@ static float trace_after(const char *device, int micro_batches) {
   return found;
 }
 
-/* 2, then -2; of micro-batches 1, -1, 3, -3. */
+/* Checks the trace of rows with means 2 and -2, and in micro-batches 1, -1, 3 and -3. */
 static void a_state_moves_from_where_it_was_left(void **unused) {
   (void)unused;
   static const char *const devices[] = {"cpu:0", "cpu:1", TEST_KIND ":0"};

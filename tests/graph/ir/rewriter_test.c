@@ -87,7 +87,7 @@ static void expect_whole(void) {
     assert_int_equal(tdm_ir_value_at(&graph, v)->readers, readers[v]);
 }
 
-/* The sum of two values, before the list's node at that place; its value. */
+/* Inserts the sum of two values before the node at that place in the list. Returns the sum. */
 static uint32_t insert_at(size_t at, uint32_t a, uint32_t b) {
   const tdm_insertion there = {.before = nth(at), .name = "sum", .device = 0};
   const uint32_t inputs[] = {a, b};

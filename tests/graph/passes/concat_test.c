@@ -152,7 +152,7 @@ static void all_counts_of_parts_are_put_together(void **unused) {
         }
 }
 
-/* A concatenation of one part, inside another such concatenation, and one of a view. */
+/* Checks a concatenation of one part inside another such concatenation, and one of a view. */
 static void concatenations_of_one_may_be_nested(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -110,7 +110,8 @@ static void assert_near(const tdm_tensor_list *a, const tdm_tensor_list *b) {
   }
 }
 
-/* Like one that skips empty batches, bit by bit; and like dense gradients on one device. */
+/* Checks that training equals, bit by bit, one that skips empty batches, and one with dense
+ * gradients on one device. */
 static void check(const empty_case *of) {
   const empty_case plain = {.table = "cpu:0", .rest = "cpu:0", .grouped = of->grouped};
   for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {

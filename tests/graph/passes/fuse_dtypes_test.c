@@ -80,7 +80,7 @@ static void operands_are_broadcast(void **unused) {
   expect_one_everywhere(grow_rows, "a+b+c");
 }
 
-/* All operands of a choice lack a dimension, each another one. */
+/* Adds a choice whose operands each lack another dimension. */
 static tdm_value grow_choice(tdm_graph *graph, tdm_value x, tdm_value y) {
   const tdm_value row = tdm_mean(graph, "row", x, (int[]){0}, 1, true);
   const tdm_value column = tdm_mean(graph, "column", y, (int[]){1}, 1, true);
@@ -108,7 +108,7 @@ static void both_real_dtypes_are_joined(void **unused) {
   expect_one_everywhere(grow_wide, "a+b+c+d+e+f");
 }
 
-/* Sums that wrap, of both widths, from floats that saturate, and bytes. */
+/* Adds sums of integers that wrap, of both widths, from floats that saturate, and bytes. */
 static tdm_value grow_integers(tdm_graph *graph, tdm_value x, tdm_value y) {
   const tdm_value large = tdm_affine(graph, "a", x, 1e9, 0);
   const tdm_value a = tdm_cast(graph, "b", large, TDM_INT32);

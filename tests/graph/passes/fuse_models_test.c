@@ -130,8 +130,8 @@ static tdm_value grow(tdm_graph *graph, const char *name, const tdm_value *made,
   }
 }
 
-/* x (batch, WIDTH) -> two linear layers -> NODES operations -> output "y0" and others; mse "loss"
- * with x. */
+/* Builds x (batch, WIDTH) -> two linear layers -> NODES operations -> output "y0" and others; mse
+ * "loss" with x. */
 static tdm_graph *make_model(const model_variant *variant, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   uint64_t random = variant->seed;

@@ -22,7 +22,7 @@ static int end_group(void **unused) {
   return 0;
 }
 
-/* x -> block1/fc -> block1/act -> block2/fc -> block2/act -> output "out" */
+/* Builds x -> block1/fc -> block1/act -> block2/fc -> block2/act -> output "out". */
 static tdm_graph *blocks(const char *first, const char *second) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));

@@ -192,7 +192,7 @@ static void gradients_lie_as_their_values_do(void **unused) {
   assert_alike_however_cut(make_gradient);
 }
 
-/* Values of a region without rows: of a loss without rows, and of one of all rows. */
+/* Adds a loss without rows to a region, and a loss of all rows. */
 static void make_penalty(tdm_graph *graph, tdm_value x) {
   const tdm_initializer numbers = {TDM_INIT_CONSTANT, 0.5, 0, -1};
   tdm_scope_push(graph, "part");

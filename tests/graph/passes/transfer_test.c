@@ -286,7 +286,7 @@ static void everything_can_be_fetched_at_once(void **state) {
   tdm_context_release(context);
 }
 
-/* Fetching the same output twice in one request. */
+/* Checks that one request can fetch the same output twice. */
 static void an_output_can_be_fetched_twice(void **state) {
   (void)state;
   tdm_context *context = graph_context();

@@ -13,7 +13,7 @@ enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 5
 enum { GRAIN_BYTES = 2048, SEARCHED_SHARE = 50 };
 
 static bool loss_is_wrapped; /* build_classifier replicates the loss with the rest of the model */
-/* "cpu:0,cpu:1,..." */
+/* Writes the list "cpu:0,cpu:1,...". */
 static void list_devices(const char *kind, int count, char *list, size_t bytes) {
   size_t used = 0;
   for (int i = 0; i < count; i++)

@@ -7,7 +7,7 @@
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
-/* plan_limit 0: the default. */
+/* Creates a session of scores. plan_limit 0: the default. */
 static tdm_session *scores_session(int plan_limit) {
   const tdm_session_options options =
       OPTIONS(tdm_session_options, o.plan_limit = plan_limit > 0 ? plan_limit : o.plan_limit);
@@ -323,7 +323,8 @@ static void pass_by(void *user, const tdm_observation *observation) {
   (void)observation;
 }
 
-/* Wrapped over two devices: three elementwise operations, one of them twice; observed between. */
+/* Creates a session that is replicated on two devices: three elementwise operations, one of them
+ * twice, with an observed value between. */
 static tdm_session *asking_session(const tdm_session_options *options) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, "cpu:0");

@@ -108,7 +108,7 @@ static void what_is_not_known_is_refused(void **state) {
 
 /* ---- Detected overruns ----------------------------------------------------------------------- */
 
-/* The fresh memory of a device: all ones, or as it came. */
+/* Checks that every bit of a device's fresh memory is one. */
 static void fresh_memory_is_filled(void **state) {
   (void)state;
   static const char *const names[] = {"cpu:0", "sim:0", "cuda:0"};

@@ -42,8 +42,8 @@ extern const size_t plan_parallel_count;
 extern const plan_model plan_job_models[]; /* models of jobs with several ranks */
 extern const size_t plan_job_count;
 
-/* x -> three layers below the scope "net" -> the loss "loss", in the scope as well if loss_within,
- * on device (NULL: placed nowhere). */
+/* Describes x -> three layers below the scope "net" -> the loss "loss", which is in the scope if
+ * loss_within. device NULL: not placed. */
 tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within);
 /* Wraps the scope in replicas on these devices. */
 void plan_wrap(tdm_graph *graph, const char *scope, const char *devices);

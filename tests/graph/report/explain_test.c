@@ -365,7 +365,8 @@ static tdm_status explain_rank(job_rank *rank) {
   return status;
 }
 
-/* A rank's plan touches its own data: on rank 0 the inputs and "fc0", on rank 1 "fc1". */
+/* Checks that a rank's plan accesses the data of its own nodes: on rank 0 the inputs and "fc0", on
+ * rank 1 "fc1". */
 static void ranks_tell_what_is_their_own(void **unused) {
   (void)unused;
   enum { THERE = 5 * 3 * 4, BACK = 5 * 2 * 4, FED = 5 * 4 * 4 };

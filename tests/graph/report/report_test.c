@@ -156,7 +156,7 @@ static json_t *part_of(const char *page, const char *part) {
   return root;
 }
 
-/* The separately written parts, and the summary as a string. */
+/* Checks the page against the separately written parts, and the summary as a string. */
 static void a_page_has_the_plan_and_its_runs(void **state) {
   (void)state;
   char *page = printed(session, print_report, NULL, TDM_PLAN_JSON);

@@ -44,7 +44,7 @@ static void the_text_says_what_is_added_up(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* Two transfers of 4000 bytes, in 100 ns. */
+/* Checks two transfers of 4000 bytes, in 100 ns. */
 static void the_text_says_what_crossed_which_link(void **unused) {
   (void)unused;
   test_timeline test;
@@ -134,7 +134,7 @@ static void the_text_says_what_bounds(void **unused) {
   expect_bound(20, 10, 30, caller);
 }
 
-/* 520 ns in commands, 80 handing over, 150 by the caller. */
+/* Checks 520 ns in commands, 80 between commands, and 150 by the caller. */
 static void the_text_says_what_the_caller_takes(void **unused) {
   (void)unused;
   test_timeline test;
@@ -210,7 +210,7 @@ static void a_wait_for_a_core_is_no_transfer(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* A path of one transfer that took 100 ns, wait_ns of them waiting. */
+/* Checks a path of one transfer that took 100 ns and waited wait_ns of them. */
 static void expect_bound_by_core(uint64_t wait_ns, const char *wanted) {
   test_timeline test;
   test_init(&test);
@@ -360,7 +360,8 @@ static void a_file_tells_plans_apart(void **unused) {
   }
 }
 
-/* A nanosecond before a command ends an arrow still begins in it. */
+/* Checks that an arrow begins a nanosecond before its command ends, and therefore inside the
+ * command. */
 static void arrows_begin_in_what_they_come_from(void **unused) {
   (void)unused;
   test_timeline test;

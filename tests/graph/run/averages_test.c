@@ -8,7 +8,7 @@
 enum { IN = 6, OUT = 4, ROWS = 8, STEPS = 5 };
 static const double decay = 0.75;
 
-/* "fc", wrapped over the devices, or placed on the one; output "y". */
+/* Builds "fc", replicated on the devices, or placed on the only one; output "y". */
 static tdm_graph *build(const char *devices, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), IN);
@@ -198,7 +198,7 @@ static void frozen_parameters_are_read_as_they_are(void **unused) {
   tdm_session_release(session);
 }
 
-/* "table" in shards, looked up and averaged; output "y". */
+/* Builds a sharded "table", looked up and averaged; output "y". */
 static tdm_graph *build_sharded(tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));

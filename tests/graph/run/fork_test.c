@@ -168,7 +168,7 @@ static void use_loader(const family *all) {
   REFUSED_NULL(tdm_loader_create(all->dataset, &options));
 }
 
-/* Some steps in a context of this process's own. */
+/* Trains some steps in a new context of this process. */
 static double train_anew(void) {
   tdm_context *context = graph_context_of(1, 1);
   tdm_value loss;
@@ -232,7 +232,7 @@ static void children_are_told_why(void **state) {
   release_all(&all);
 }
 
-/* A child of a child, which made its context in between. */
+/* Checks a child of a child, which created its context between the forks. */
 static void grandchildren_are_told_too(void **state) {
   (void)state;
   const pid_t child = fork();

@@ -11,8 +11,8 @@
 
 enum { ROWS = 6, WIDTH = 4, OUT = 3 };
 
-/* x (batch, WIDTH) -> linear, tanh on FIRST: "host", on cpu:0, and "kept", on device; wraps NULL:
- * not wrapped. */
+/* Creates a session of x (batch, WIDTH) -> linear, tanh on FIRST: "host", on cpu:0, and "kept", on
+ * device; wraps NULL: not replicated. */
 static tdm_session *model(const char *device, const char *wraps,
                           const tdm_session_options *options) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -148,7 +148,7 @@ static void memory_is_used_again_once_it_is_let_go_of(void **unused) {
 
 /* ---- Passed on ------------------------------------------------------------------------------- */
 
-/* y = tanh(y) again, on SECOND; composed by hand from two sessions. */
+/* Checks y = tanh(y) on SECOND, composed from two sessions. */
 static void a_device_s_tensor_is_fed_to_another_session(void **unused) {
   (void)unused;
   tdm_session *first = model(NULL, NULL, WITH(tdm_session_options, (void)0));

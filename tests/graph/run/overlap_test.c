@@ -42,7 +42,7 @@ static const tdm_operation stage_operation = {.struct_size = sizeof(tdm_operatio
                                               .output_count = 1,
                                               .infer = infer_stage};
 
-/* x (8) -> a stage on cpu:0 -> a stage on sim:0 -> "y". */
+/* Creates a session of x (8) -> a stage on cpu:0 -> a stage on sim:0 -> "y". */
 static tdm_session *staged_session(tdm_context *context, int depth) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, (int64_t)8));

@@ -422,7 +422,7 @@ static void kept_ids_pick_before_they_are_written(void **unused) {
   tdm_context_release(context);
 }
 
-/* Rows of one number each. */
+/* Checks kept rows of one number each. */
 static void numbers_are_kept_by_index(void **unused) {
   (void)unused;
   enum { NUMBERS = 6 };

@@ -240,7 +240,7 @@ static void mark_needed(void) {
   }
 }
 
-/* Element i of the result for u (of u_count elements) and v. */
+/* Returns element i of the result for u (of u_count elements) and v. */
 static float element_of(const drawn *of, int i, const float *u, int u_count, const float *v) {
   const int start = of->start * WIDTH;
   switch (of->kind) {

@@ -426,7 +426,7 @@ static void a_device_map_says_where_a_value_is_kept(void **unused) {
   tdm_context_release(context);
 }
 
-/* x (batch, 3) -> "y", with rows kept by the layers below "part"; a loss in addition. */
+/* Builds x (batch, 3) -> "y", with rows kept by the layers below "part", and a loss. */
 static tdm_graph *batch_graph(tdm_context *context, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_dim batch = tdm_dim_named("batch");

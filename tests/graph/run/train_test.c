@@ -193,7 +193,8 @@ static void learning_rate_changes_from_the_next_run_on(void **unused) {
   tdm_context_release(context);
 }
 
-/* x (batch, 4) -> linear on `first` -> linear on `second`; mean squared error to y (batch, 2). */
+/* Creates a session of x (batch, 4) -> linear on `first` -> linear on `second`; mean squared error
+ * to y (batch, 2). */
 static tdm_session *regression(tdm_context *context, placement where, bool check_finite) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));

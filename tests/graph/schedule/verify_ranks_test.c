@@ -249,7 +249,7 @@ static void messages_of_all_have_one_order(void **state) {
   REFUSES_TOGETHER(set_wait(&ring.schedules[1], 0, 2), "the ranks wait for one another");
 }
 
-/* Four members of one group, two of them on rank 0, each with a queue for its sums. */
+/* Builds four members of one group, two of them on rank 0, each with a queue for its sums. */
 static void begin_group(struct ring *ring) {
   memset(ring, 0, sizeof *ring);
   ring->allocator = tdm_allocator_default();
@@ -375,8 +375,8 @@ static void exchanges(struct maker *maker, uint32_t number, uint32_t from, uint3
                          .partner = other + 1};
 }
 
-/* Round three devices of three ranks and back, then a sum, all on one queue of each, in one order.
- */
+/* Builds transfers over three devices of three ranks and back, then a sum, all on one queue of
+ * each, in one order. */
 static void begin_devices(struct ring *ring) {
   static const uint32_t ways[][2] = {{0, 1}, {1, 2}, {2, 0}, {0, 2}, {2, 1}, {1, 0}};
   memset(ring, 0, sizeof *ring);

@@ -162,7 +162,7 @@ static void arenas_may_be_as_large_as_can_be_counted(void **state) {
   assert_refused(&fixture, "storage 2");
 }
 
-/* The number of places that fill the lower level of the bitmap to its last word. */
+/* Uses as many places as fill the lower level of the bitmap to its last word. */
 static void many_storages_side_by_side_are_accepted(void **state) {
   (void)state;
   enum { STORAGES = 64 * 64 - 1 };

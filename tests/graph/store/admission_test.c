@@ -45,7 +45,7 @@ static void end(tdm_admission *admission) {
   tdm_store_start(admitted);
 }
 
-/* Once each, in order. */
+/* Checks that admissions start once each, in order. */
 static void start(tdm_admission *admission) {
   queue *mine = queue_of(admission);
   assert_ptr_equal(admission, &mine->runs[++mine->started].admission);

@@ -99,19 +99,19 @@ static tdm_session *tables_session(scene *self, const char *name, bool adam) {
 static tdm_session *tables; /* sessions that were made before the runs */
 static int tables_made;
 
-/* New parameters. */
+/* Adds new parameters to the store. */
 static void create_session(scene *self) {
   char name[32];
   (void)snprintf(name, sizeof name, "table%d", tables_made++);
   tdm_session_release(tables_session(self, name, false));
 }
 
-/* New states and new logs of rows. */
+/* Adds new states and new logs of rows to the store. */
 static void plan_training(scene *self) {
   assert_ok(tdm_session_prepare(tables, self->batch.feeds, 2, NULL, 0, true));
 }
 
-/* A longer log. */
+/* Requires a longer log. */
 static void plan_larger(scene *self) {
   assert_ok(tdm_session_prepare(tables, self->larger.feeds, 2, NULL, 0, true));
 }

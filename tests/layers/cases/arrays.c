@@ -21,7 +21,7 @@ static void judge_parts(layer_test *test, const tdm_value *parts, size_t count, 
     layer_judge(test, ys[i], tdm_mul_scalar(test->graph, "times", parts[i], 1 + step * (double)i));
 }
 
-/* dimension, descending */
+/* Numbers of the case: dimension, descending. */
 static void sort(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   const int dimension = (int)options->numbers[0];
@@ -32,7 +32,7 @@ static void sort(layer_test *test, const layer_case *options) {
   layer_output(test, "argsort", tdm_argsort(test->graph, "g", x, dimension, descending));
 }
 
-/* k, dimension, largest */
+/* Numbers of the case: k, dimension, largest. */
 static void topk(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_value indices;
@@ -42,14 +42,14 @@ static void topk(layer_test *test, const layer_case *options) {
   layer_output(test, "indices", indices);
 }
 
-/* dimension, keep */
+/* Numbers of the case: dimension, keep. */
 static void median(layer_test *test, const layer_case *options) {
   layer_judge(test, "y",
               tdm_median(test->graph, "f", layer_parameter(test, "x"), (int)options->numbers[0],
                          options->numbers[1] != 0));
 }
 
-/* count, letters... */
+/* Numbers of the case: count, letters. */
 static void einsum(layer_test *test, const layer_case *options) {
   char equation[MOST_LETTERS] = {0};
   tdm_value operands[MOST_VALUES];
@@ -67,7 +67,7 @@ static void outer(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_outer(test->graph, "f", a, b));
 }
 
-/* dimension, count */
+/* Numbers of the case: dimension, count. */
 static void split_evenly(layer_test *test, const layer_case *options) {
   tdm_value parts[MOST_VALUES];
   const size_t count = (size_t)options->numbers[1];
@@ -76,7 +76,7 @@ static void split_evenly(layer_test *test, const layer_case *options) {
   judge_parts(test, parts, count, 1);
 }
 
-/* dimension, count */
+/* Numbers of the case: dimension, count. */
 static void unbind(layer_test *test, const layer_case *options) {
   tdm_value parts[MOST_VALUES];
   const size_t count = (size_t)options->numbers[1];
@@ -84,7 +84,7 @@ static void unbind(layer_test *test, const layer_case *options) {
   judge_parts(test, parts, count, 1);
 }
 
-/* offset, first, second */
+/* Numbers of the case: offset, first, second. */
 static void diagonal(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   layer_judge(test, "y",
@@ -97,7 +97,7 @@ static void trace(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_diagonal_sum(test->graph, "f", layer_parameter(test, "x")));
 }
 
-/* count */
+/* Numbers of the case: count. */
 static void meshgrid(layer_test *test, const layer_case *options) {
   tdm_value values[MOST_VALUES], grids[MOST_VALUES];
   const size_t count = (size_t)options->numbers[0];
@@ -107,7 +107,7 @@ static void meshgrid(layer_test *test, const layer_case *options) {
   judge_parts(test, grids, count, 0);
 }
 
-/* correction, keep, dimensions... */
+/* Numbers of the case: correction, keep, dimensions. */
 static void deviation(layer_test *test, const layer_case *options) {
   int dimensions[MOST_LETTERS];
   const size_t count = integers_of(options, 2, dimensions);
@@ -116,7 +116,7 @@ static void deviation(layer_test *test, const layer_case *options) {
                       options->numbers[0], options->numbers[1] != 0));
 }
 
-/* p, keep, dimensions... */
+/* Numbers of the case: p, keep, dimensions. */
 static void norm(layer_test *test, const layer_case *options) {
   int dimensions[MOST_LETTERS];
   const size_t count = integers_of(options, 2, dimensions);
@@ -127,7 +127,7 @@ static void norm(layer_test *test, const layer_case *options) {
                        options->numbers[1] != 0));
 }
 
-/* p, dimension, epsilon */
+/* Numbers of the case: p, dimension, epsilon. */
 static void normalize(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   layer_judge(test, "y",
@@ -135,13 +135,13 @@ static void normalize(layer_test *test, const layer_case *options) {
                             (int)numbers[1], numbers[2]));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void cumprod(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_cumprod(test->graph, "f", x, (int)options->numbers[0]));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void logcumsumexp(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_logcumsumexp(test->graph, "f", x, (int)options->numbers[0]));

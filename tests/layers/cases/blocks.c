@@ -10,7 +10,7 @@ static void judge_states(layer_test *test, const char *name, tdm_value states) {
   layer_judge(test, name, tdm_flatten(test->graph, name, states, 0, 1));
 }
 
-/* layers, bidirectional, batch_first, bias, initial, lengths */
+/* Numbers of the case: layers, bidirectional, batch_first, bias, initial, lengths. */
 static void projected(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_rnn_options chosen = OPTIONS(
@@ -28,7 +28,7 @@ static void projected(layer_test *test, const layer_case *options) {
   judge_states(test, "c_n", c_n);
 }
 
-/* kind, bidirectional, initial */
+/* Numbers of the case: kind, bidirectional, initial. */
 static void sequence(layer_test *test, const layer_case *options) {
   const int kind = (int)options->numbers[0];
   tdm_graph *graph = test->graph;
@@ -48,7 +48,7 @@ static void sequence(layer_test *test, const layer_case *options) {
   if (kind == LSTM) judge_states(test, "c_n", c_n);
 }
 
-/* kind, bias, initial */
+/* Numbers of the case: kind, bias, initial. */
 static void cell(layer_test *test, const layer_case *options) {
   const int kind = (int)options->numbers[0];
   tdm_graph *graph = test->graph;
@@ -67,7 +67,7 @@ static void cell(layer_test *test, const layer_case *options) {
   if (kind == LSTM) layer_judge(test, "c_n", after);
 }
 
-/* itself, batch_first, bias, bias_kv, zero, causal, mask, padding, weights */
+/* Numbers of the case: itself, batch_first, bias, bias_kv, zero, causal, mask, padding, weights. */
 static void heads(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_value weights;
@@ -87,7 +87,7 @@ static void heads(layer_test *test, const layer_case *options) {
   if (numbers[8] != 0) layer_judge(test, "weights", weights);
 }
 
-/* bias */
+/* Numbers of the case: bias. */
 static void bilinear(layer_test *test, const layer_case *options) {
   const tdm_value a = layer_parameter(test, "a"), b = layer_parameter(test, "b");
   layer_judge(test, "y",
@@ -95,7 +95,7 @@ static void bilinear(layer_test *test, const layer_case *options) {
                   test->graph, "layer", a, b, 5));
 }
 
-/* decoder, gelu, norm_first, batch_first, causal, padding */
+/* Numbers of the case: decoder, gelu, norm_first, batch_first, causal, padding. */
 static void transformer(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const bool decoder = numbers[0] != 0;

@@ -14,7 +14,7 @@ static void finish(layer_test *test, tdm_value loss) {
   }
 }
 
-/* kind, reduction, weighted, ignored, smoothing */
+/* Numbers of the case: kind, reduction, weighted, ignored, smoothing. */
 static void classes(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[1],
@@ -28,7 +28,7 @@ static void classes(layer_test *test, const layer_case *options) {
                    : tdm_cross_entropy_with(test->graph, "f", judged, targets, &chosen));
 }
 
-/* reduction, weighted, smoothing */
+/* Numbers of the case: reduction, weighted, smoothing. */
 static void probabilities(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[0],
@@ -39,7 +39,7 @@ static void probabilities(layer_test *test, const layer_case *options) {
   finish(test, tdm_cross_entropy_with(test->graph, "f", judged, targets, &chosen));
 }
 
-/* reduction, logarithms */
+/* Numbers of the case: reduction, logarithms. */
 static void divergence(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_loss_options chosen =
@@ -49,7 +49,7 @@ static void divergence(layer_test *test, const layer_case *options) {
   finish(test, tdm_kl_div_with(test->graph, "f", judged, layer_input(test, "targets"), &chosen));
 }
 
-/* reduction, rank of weight, rank of pos_weight; -1: none */
+/* Numbers of the case: reduction, rank of weight, rank of pos_weight; -1: none. */
 static void binary(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[0]);
@@ -60,7 +60,7 @@ static void binary(layer_test *test, const layer_case *options) {
   finish(test, tdm_binary_cross_entropy_with(test->graph, "f", x, targets, &chosen));
 }
 
-/* kind, reduction, beta */
+/* Numbers of the case: kind, reduction, beta. */
 static void difference(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[1]);
@@ -133,7 +133,7 @@ static void margins(layer_test *test, const layer_case *options) {
   finish(test, y);
 }
 
-/* reduction, blank, zero_infinity */
+/* Numbers of the case: reduction, blank, zero_infinity. */
 static void ctc(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_loss_options chosen =

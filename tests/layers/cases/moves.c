@@ -18,7 +18,7 @@ static size_t sizes_of(const layer_case *options, size_t first, int64_t *out) {
   return options->number_count - first;
 }
 
-/* dimension, begin, end, step */
+/* Numbers of the case: dimension, begin, end, step. */
 static void slice(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   layer_judge(test, "y",
@@ -26,28 +26,28 @@ static void slice(layer_test *test, const layer_case *options) {
                         (int64_t)numbers[1], (int64_t)numbers[2], (int64_t)numbers[3]));
 }
 
-/* dimensions... */
+/* Numbers of the case: dimensions. */
 static void permute(layer_test *test, const layer_case *options) {
   int order[MOST_NUMBERS];
   const size_t count = integers_of(options, 0, order);
   layer_judge(test, "y", tdm_permute(test->graph, "f", layer_parameter(test, "x"), order, count));
 }
 
-/* dimensions... */
+/* Numbers of the case: dimensions. */
 static void flip(layer_test *test, const layer_case *options) {
   int flipped[MOST_NUMBERS];
   const size_t count = integers_of(options, 0, flipped);
   layer_judge(test, "y", tdm_flip(test->graph, "f", layer_parameter(test, "x"), flipped, count));
 }
 
-/* shift, dimension */
+/* Numbers of the case: shift, dimension. */
 static void roll(layer_test *test, const layer_case *options) {
   layer_judge(test, "y",
               tdm_roll(test->graph, "f", layer_parameter(test, "x"), (int64_t)options->numbers[0],
                        (int)options->numbers[1]));
 }
 
-/* upper, diagonal */
+/* Numbers of the case: upper, diagonal. */
 static void triangle(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   const int64_t diagonal = (int64_t)options->numbers[1];
@@ -55,7 +55,7 @@ static void triangle(layer_test *test, const layer_case *options) {
               (options->numbers[0] != 0 ? tdm_triu : tdm_tril)(test->graph, "f", x, diagonal));
 }
 
-/* first, last, inserted */
+/* Numbers of the case: first, last, inserted. */
 static void dimensions(layer_test *test, const layer_case *options) {
   const int inserted = (int)options->numbers[2];
   const tdm_value flat = tdm_flatten(test->graph, "flat", layer_parameter(test, "x"),
@@ -66,7 +66,7 @@ static void dimensions(layer_test *test, const layer_case *options) {
   layer_judge(test, "z", tdm_mul_scalar(test->graph, "twice", squeezed, 2));
 }
 
-/* count, dimension */
+/* Numbers of the case: count, dimension. */
 static void stack(layer_test *test, const layer_case *options) {
   const size_t count = (size_t)options->numbers[0];
   static char names[MOST_NUMBERS][24];
@@ -78,7 +78,7 @@ static void stack(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_stack(test->graph, "f", parts, count, (int)options->numbers[1]));
 }
 
-/* sizes... */
+/* Numbers of the case: sizes. */
 static void expand(layer_test *test, const layer_case *options) {
   tdm_shape wanted = {.rank = 0};
   wanted.rank = (int32_t)sizes_of(options, 0, wanted.dims);
@@ -92,14 +92,14 @@ static void expand_as(layer_test *test, const layer_case *options) {
               tdm_mul(test->graph, "times", tdm_expand_as(test->graph, "f", x, like), like));
 }
 
-/* times... */
+/* Numbers of the case: times. */
 static void repeat(layer_test *test, const layer_case *options) {
   int64_t times[MOST_NUMBERS];
   const size_t count = sizes_of(options, 0, times);
   layer_judge(test, "y", tdm_repeat(test->graph, "f", layer_parameter(test, "x"), times, count));
 }
 
-/* mode, value, amounts... */
+/* Numbers of the case: mode, value, amounts. */
 static void pad(layer_test *test, const layer_case *options) {
   int64_t amounts[MOST_NUMBERS];
   const size_t count = sizes_of(options, 2, amounts);
@@ -108,7 +108,7 @@ static void pad(layer_test *test, const layer_case *options) {
                       (tdm_pad_mode)options->numbers[0], options->numbers[1]));
 }
 
-/* start, end, step */
+/* Numbers of the case: start, end, step. */
 static void arange(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_value counted =
@@ -119,7 +119,7 @@ static void arange(layer_test *test, const layer_case *options) {
                  tdm_arange(test->graph, "g", TDM_INT64, numbers[0], numbers[1], numbers[2]));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void places(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_output(test, "places", tdm_arange_like(test->graph, "f", x, (int)options->numbers[0]));
@@ -139,19 +139,19 @@ static void integers(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_mul_scalar(graph, "once", layer_parameter(test, "x"), 1));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void gather(layer_test *test, const layer_case *options) {
   const tdm_value index = layer_input(test, "index"), x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_gather(test->graph, "f", x, (int)options->numbers[0], index));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void index_select(layer_test *test, const layer_case *options) {
   const tdm_value index = layer_input(test, "index"), x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_index_select(test->graph, "f", x, (int)options->numbers[0], index));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void scatter_add(layer_test *test, const layer_case *options) {
   const tdm_value index = layer_input(test, "index");
   const tdm_value x = layer_parameter(test, "x"), source = layer_parameter(test, "source");
@@ -159,7 +159,7 @@ static void scatter_add(layer_test *test, const layer_case *options) {
               tdm_scatter_add(test->graph, "f", x, (int)options->numbers[0], index, source));
 }
 
-/* classes */
+/* Numbers of the case: classes. */
 static void one_hot(layer_test *test, const layer_case *options) {
   tdm_graph *graph = test->graph;
   const tdm_value ids = layer_input(test, "ids");
@@ -170,7 +170,7 @@ static void one_hot(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_mul(graph, "times", real, x));
 }
 
-/* dimension, keep */
+/* Numbers of the case: dimension, keep. */
 static void prod(layer_test *test, const layer_case *options) {
   const int dimension = (int)options->numbers[0];
   layer_judge(test, "y",
@@ -178,7 +178,7 @@ static void prod(layer_test *test, const layer_case *options) {
                        options->numbers[1] != 0));
 }
 
-/* dimension, keep */
+/* Numbers of the case: dimension, keep. */
 static void logsumexp(layer_test *test, const layer_case *options) {
   const int dimension = (int)options->numbers[0];
   layer_judge(test, "y",
@@ -186,7 +186,7 @@ static void logsumexp(layer_test *test, const layer_case *options) {
                             options->numbers[1] != 0));
 }
 
-/* a product or a sum of exponentials, keep, dimensions */
+/* Numbers of the case: a product or a sum of exponentials, keep, dimensions. */
 static void over(layer_test *test, const layer_case *options) {
   int list[TDM_MAX_RANK];
   const size_t count = options->number_count - 2;

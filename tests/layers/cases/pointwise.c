@@ -2,7 +2,7 @@
 #include "devices/kernels/elementwise/functions.h"
 #include "tests/layers/layer_cases.h"
 
-/* kind, same */
+/* Numbers of the case: kind, same. */
 static void binary(layer_test *test, const layer_case *options) {
   typedef tdm_value (*binary_function)(tdm_graph *, const char *, tdm_value, tdm_value);
   static const binary_function functions[] = {tdm_add,     tdm_sub,     tdm_mul,       tdm_div,
@@ -12,7 +12,7 @@ static void binary(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", functions[(int)options->numbers[0]](test->graph, "f", a, b));
 }
 
-/* kind, a, b */
+/* Numbers of the case: kind, a, b. */
 static void function(layer_test *test, const layer_case *options) {
   typedef tdm_value (*plain_function)(tdm_graph *, const char *, tdm_value);
   static const plain_function functions[] = {
@@ -39,7 +39,7 @@ static void plain(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", options->function(test->graph, "f", layer_parameter(test, "x")));
 }
 
-/* kind */
+/* Numbers of the case: kind. */
 static void steps(layer_test *test, const layer_case *options) {
   typedef tdm_value (*step_function)(tdm_graph *, const char *, tdm_value);
   static const step_function functions[] = {tdm_floor, tdm_round, tdm_sign};
@@ -48,7 +48,7 @@ static void steps(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_mul(test->graph, "times", y, x));
 }
 
-/* Each operand's slope by itself. */
+/* Checks the gradient of each operand separately. */
 static void power_at_zero(layer_test *test, const layer_case *options) {
   (void)options;
   tdm_graph *graph = test->graph;
@@ -60,19 +60,19 @@ static void power_at_zero(layer_test *test, const layer_case *options) {
   layer_judge(test, "z", tdm_add(graph, "z", z, a));
 }
 
-/* slopes */
+/* Numbers of the case: slopes. */
 static void prelu(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_prelu(test->graph, "layer", x, (int64_t)options->numbers[0]));
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void glu(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_glu(test->graph, "f", x, (int)options->numbers[0]));
 }
 
-/* fills, number */
+/* Numbers of the case: fills, number. */
 static void where(layer_test *test, const layer_case *options) {
   const tdm_value condition = layer_input(test, "condition"), a = layer_parameter(test, "a");
   layer_judge(test, "y",
@@ -81,7 +81,7 @@ static void where(layer_test *test, const layer_case *options) {
                   : tdm_where(test->graph, "f", condition, a, layer_parameter(test, "b")));
 }
 
-/* relation, of a number, the number */
+/* Numbers of the case: relation, of a number, the number. */
 static void compare(layer_test *test, const layer_case *options) {
   tdm_graph *graph = test->graph;
   const tdm_value a = layer_parameter(test, "a");
@@ -95,7 +95,7 @@ static void compare(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_masked_fill(graph, "f", a, fails, 0));
 }
 
-/* least, dimension, keep */
+/* Numbers of the case: least, dimension, keep. */
 static void extreme(layer_test *test, const layer_case *options) {
   const int dimension = (int)options->numbers[1];
   const bool least = options->numbers[0] != 0, keep = options->numbers[2] != 0;
@@ -106,13 +106,13 @@ static void extreme(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", y);
 }
 
-/* dimension */
+/* Numbers of the case: dimension. */
 static void cumsum(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_cumsum(test->graph, "f", x, (int)options->numbers[0]));
 }
 
-/* unbiased, keep, dimensions... */
+/* Numbers of the case: unbiased, keep, dimensions. */
 static void variance(layer_test *test, const layer_case *options) {
   int dimensions[16];
   const size_t count = options->number_count - 2;

@@ -2,7 +2,7 @@
 #include "tests/layers/layer_cases.h"
 #include "tests/options.h"
 
-/* mode, rows, dim, by offsets, ends, scaled, has padding, padding, sparse */
+/* Numbers of the case: mode, rows, dim, by offsets, ends, scaled, has padding, padding, sparse. */
 static void bag(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_embedding_bag_options chosen =
@@ -23,7 +23,7 @@ static void matmul(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_matmul(test->graph, "f", a, b));
 }
 
-/* first, second */
+/* Numbers of the case: first, second. */
 static void transpose(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(
@@ -31,7 +31,7 @@ static void transpose(layer_test *test, const layer_case *options) {
       tdm_transpose(test->graph, "f", x, (int)options->numbers[0], (int)options->numbers[1]));
 }
 
-/* with self */
+/* Numbers of the case: with self. */
 static void dot_interaction(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_dot_interaction(test->graph, "f", x, options->numbers[0] != 0));
@@ -45,7 +45,7 @@ static tdm_value mask_of(layer_test *test, double kind) {
   return kind != 0 ? layer_input(test, "mask") : (tdm_value){0, 0};
 }
 
-/* heads, causal, padded, mask */
+/* Numbers of the case: heads, causal, padded, mask. */
 static void attention(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_value q = layer_parameter(test, "q"), k = layer_parameter(test, "k");
@@ -56,7 +56,7 @@ static void attention(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_attention(test->graph, "f", q, k, v, &chosen));
 }
 
-/* heads, batch first, bias, causal, padded, same, mask */
+/* Numbers of the case: heads, batch first, bias, causal, padded, same, mask. */
 static void multi_head_attention(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_value query = layer_parameter(test, "query");

@@ -164,7 +164,7 @@ static size_t cycle_cases(training_case *cases) {
   return count;
 }
 
-/* Adam's kin, each with the options of MOMENTS in training_cases.py. */
+/* Adds the cases of Adam's variants, each with the options of MOMENTS in training_cases.py. */
 static size_t moments_cases(training_case *cases) {
   size_t count = 0;
   tdm_nadam_options nadam = OPTIONS(tdm_nadam_options, o.learning_rate = 0.02, o.beta1 = 0.8,
@@ -238,7 +238,7 @@ static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
   return tdm_optimizer_default();
 }
 
-/* The cases that the golden file lists. */
+/* Adds the cases that the golden file lists. */
 static size_t told_cases(const golden_file *golden, training_case *cases) {
   size_t count = 0;
   for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {

@@ -2,7 +2,7 @@
 #include "tests/layers/layer_cases.h"
 #include "tests/options.h"
 
-/* kind, slope */
+/* Numbers of the case: kind, slope. */
 static void activation(layer_test *test, const layer_case *options) {
   tdm_graph *graph = test->graph;
   const tdm_value x = layer_parameter(test, "x");
@@ -14,14 +14,14 @@ static void activation(layer_test *test, const layer_case *options) {
                           : tdm_leaky_relu(graph, "f", x, options->numbers[1]));
 }
 
-/* same */
+/* Numbers of the case: same. */
 static void mul(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   const tdm_value other = options->numbers[0] != 0 ? x : layer_parameter(test, "b");
   layer_judge(test, "y", tdm_mul(test->graph, "f", x, other));
 }
 
-/* mean, keep, dimensions... */
+/* Numbers of the case: mean, keep, dimensions. */
 static void reduce(layer_test *test, const layer_case *options) {
   int dimensions[16];
   const size_t count = options->number_count - 2;
@@ -34,7 +34,7 @@ static void reduce(layer_test *test, const layer_case *options) {
                                        : tdm_sum(test->graph, "f", x, dimensions, count, keep));
 }
 
-/* rank, affine, epsilon */
+/* Numbers of the case: rank, affine, epsilon. */
 static void layer_norm(layer_test *test, const layer_case *options) {
   const tdm_layer_norm_options chosen =
       OPTIONS(tdm_layer_norm_options, o.epsilon = options->numbers[2],
@@ -44,7 +44,7 @@ static void layer_norm(layer_test *test, const layer_case *options) {
               tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
 }
 
-/* rank, affine, epsilon */
+/* Numbers of the case: rank, affine, epsilon. */
 static void rms_norm(layer_test *test, const layer_case *options) {
   tdm_rms_norm_options chosen =
       OPTIONS(tdm_rms_norm_options, o.without_affine = options->numbers[1] == 0);
@@ -117,7 +117,7 @@ static void adaptive_pool(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", y);
 }
 
-/* epsilon, momentum, affine, statistics */
+/* Numbers of the case: epsilon, momentum, affine, statistics. */
 static void batch_norm(layer_test *test, const layer_case *options) {
   const tdm_batch_norm_options chosen = OPTIONS(
       tdm_batch_norm_options, o.epsilon = options->numbers[0], o.momentum = options->numbers[1],
@@ -126,13 +126,13 @@ static void batch_norm(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_batch_norm_with(test->graph, "layer", x, &chosen));
 }
 
-/* p */
+/* Numbers of the case: p. */
 static void dropout(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_dropout(test->graph, "f", x, options->numbers[0]));
 }
 
-/* rank */
+/* Numbers of the case: rank. */
 static void layer_norm_without_bias(layer_test *test, const layer_case *options) {
   const tdm_layer_norm_options chosen = OPTIONS(tdm_layer_norm_options, o.without_bias = true);
   const tdm_value x = layer_parameter(test, "x");
@@ -140,7 +140,7 @@ static void layer_norm_without_bias(layer_test *test, const layer_case *options)
               tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
 }
 
-/* groups, affine, epsilon */
+/* Numbers of the case: groups, affine, epsilon. */
 static void group_norm(layer_test *test, const layer_case *options) {
   const tdm_group_norm_options chosen =
       OPTIONS(tdm_group_norm_options, o.epsilon = options->numbers[2],
@@ -150,7 +150,7 @@ static void group_norm(layer_test *test, const layer_case *options) {
               tdm_group_norm_with(test->graph, "layer", x, (int64_t)options->numbers[0], &chosen));
 }
 
-/* affine */
+/* Numbers of the case: affine. */
 static void instance_norm(layer_test *test, const layer_case *options) {
   const tdm_instance_norm_options chosen =
       OPTIONS(tdm_instance_norm_options, o.affine = options->numbers[0] != 0);
@@ -158,7 +158,7 @@ static void instance_norm(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
 }
 
-/* affine, momentum */
+/* Numbers of the case: affine, momentum. */
 static void tracked_instance_norm(layer_test *test, const layer_case *options) {
   const tdm_instance_norm_options chosen =
       OPTIONS(tdm_instance_norm_options, o.affine = options->numbers[0] != 0,
@@ -167,7 +167,7 @@ static void tracked_instance_norm(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
 }
 
-/* size, alpha, beta, k */
+/* Numbers of the case: size, alpha, beta, k. */
 static void local_response_norm(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   layer_judge(test, "y",
@@ -175,7 +175,8 @@ static void local_response_norm(layer_test *test, const layer_case *options) {
                                       (int64_t)numbers[0], numbers[1], numbers[2], numbers[3]));
 }
 
-/* dimensions, out, kernel, stride, padding, output padding, dilation, groups, bias */
+/* Numbers of the case: dimensions, out, kernel, stride, padding, output padding, dilation, groups,
+ * bias. */
 static void transposed(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const int64_t out = (int64_t)numbers[1];
@@ -198,7 +199,7 @@ static void transposed(layer_test *test, const layer_case *options) {
           : tdm_conv_transpose2d(test->graph, "layer", x, out, kernel[0], kernel[1], &chosen));
 }
 
-/* linear, align, sizes... */
+/* Numbers of the case: linear, align, sizes. */
 static void interpolate(layer_test *test, const layer_case *options) {
   int64_t sizes[2];
   const size_t count = options->number_count - 2;

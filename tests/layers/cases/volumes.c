@@ -26,7 +26,7 @@ static void padded(layer_test *test, const layer_case *options) {
                               : tdm_conv2d(test->graph, "layer", x, 4, height, width, &chosen));
 }
 
-/* dimensions */
+/* Numbers of the case: dimensions. */
 static void transposed_image(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   const tdm_conv_transpose_options chosen =
@@ -37,7 +37,7 @@ static void transposed_image(layer_test *test, const layer_case *options) {
                   : tdm_conv_transpose2d(test->graph, "layer", x, 3, 2, 2, &chosen));
 }
 
-/* dimensions, maximum, adaptive */
+/* Numbers of the case: dimensions, maximum, adaptive. */
 static void pooled_image(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   const bool flat = options->numbers[0] == 1, maximum = options->numbers[1] != 0;
@@ -52,7 +52,7 @@ static void pooled_image(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", y);
 }
 
-/* out, kernel, stride, padding, dilation, groups, bias */
+/* Numbers of the case: out, kernel, stride, padding, dilation, groups, bias. */
 static void convolution3d(layer_test *test, const layer_case *options) {
   tdm_conv3d_options chosen = tdm_conv3d_options_default();
   int64_t kernel[AXES];
@@ -67,7 +67,7 @@ static void convolution3d(layer_test *test, const layer_case *options) {
                          (int64_t)options->numbers[0], kernel, &chosen));
 }
 
-/* kernel, same, padding, dilation, mode */
+/* Numbers of the case: kernel, same, padding, dilation, mode. */
 static void padded3d(layer_test *test, const layer_case *options) {
   tdm_conv3d_options chosen = tdm_conv3d_options_default();
   int64_t kernel[AXES];
@@ -82,7 +82,7 @@ static void padded3d(layer_test *test, const layer_case *options) {
               tdm_conv3d(test->graph, "layer", layer_parameter(test, "x"), 4, kernel, &chosen));
 }
 
-/* out, kernel, stride, padding, output_padding, dilation, groups, bias */
+/* Numbers of the case: out, kernel, stride, padding, output_padding, dilation, groups, bias. */
 static void transposed3d(layer_test *test, const layer_case *options) {
   tdm_conv_transpose3d_options chosen = tdm_conv_transpose3d_options_default();
   int64_t kernel[AXES];
@@ -115,7 +115,8 @@ static void pool3d(layer_test *test, const layer_case *options) {
                                                                          kernel, &chosen));
 }
 
-/* rank, kernel, stride, padding, dilation, ceil, whether no windows overlap, sizes of x */
+/* Numbers of the case: rank, kernel, stride, padding, dilation, ceil, whether no windows overlap,
+ * sizes of x. */
 static void pool_indices(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const int64_t kernel = (int64_t)numbers[1], stride = (int64_t)numbers[2];
@@ -148,7 +149,7 @@ static void pool_indices(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", y);
 }
 
-/* sizes */
+/* Numbers of the case: sizes. */
 static void adaptive_indices(layer_test *test, const layer_case *options) {
   int64_t sizes[AXES] = {0};
   for (size_t i = 0; i < options->number_count; i++)
@@ -166,7 +167,7 @@ static void adaptive_indices(layer_test *test, const layer_case *options) {
   layer_output(test, "indices", indices);
 }
 
-/* maximum, sizes */
+/* Numbers of the case: maximum, sizes. */
 static void adaptive3d(layer_test *test, const layer_case *options) {
   int64_t sizes[AXES];
   take(options->numbers + 1, sizes);
@@ -176,7 +177,7 @@ static void adaptive3d(layer_test *test, const layer_case *options) {
                                         : tdm_adaptive_avg_pool3d)(test->graph, "f", x, sizes));
 }
 
-/* affine */
+/* Numbers of the case: affine. */
 static void batch_norm3d(layer_test *test, const layer_case *options) {
   const tdm_batch_norm_options chosen =
       OPTIONS(tdm_batch_norm_options, o.without_affine = options->numbers[0] == 0);
@@ -191,7 +192,7 @@ static void instance_norm3d(layer_test *test, const layer_case *options) {
               tdm_instance_norm_with(test->graph, "layer", layer_parameter(test, "x"), &chosen));
 }
 
-/* cubic, align_corners, sizes... */
+/* Numbers of the case: cubic, align_corners, sizes. */
 static void resized(layer_test *test, const layer_case *options) {
   int64_t sizes[AXES];
   const size_t count = options->number_count - 2;

@@ -74,7 +74,8 @@ static void expect_no_driver(const char *code, const char *reason) {
   tdm_context_release(context);
 }
 
-/* Like a machine without the service that joins its GPUs. */
+/* Checks the message for the driver's code on a machine whose service for joining GPUs does not
+ * run. */
 static void a_driver_that_does_not_start_says_why(void **state) {
   (void)state;
   expect_no_driver("802", "the driver does not start: system not yet initialized (code 802)");

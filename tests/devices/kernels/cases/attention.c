@@ -136,7 +136,7 @@ static void attention_reference(const kernel_case *self, const double *const *in
   free(p);
 }
 
-/* One query's part of the slopes. */
+/* Adds one query's contribution to the gradients. */
 static void add_slopes(const kernel_case *self, const attention_view *view,
                        const double *const *inputs, int64_t batch, int64_t head, int64_t query,
                        double *p, double *const *outputs) {

@@ -232,7 +232,7 @@ static void index_copy_reference(const kernel_case *self, const double *const *i
       outputs[0][(int64_t)inputs[2][i] * row + j] = inputs[1][i * row + j];
 }
 
-/* n rows of (rows, a, b) overwritten. */
+/* Overwrites n rows of (rows, a, b). */
 static void index_copy_case(tdm_dtype dtype, tdm_dtype indices_dtype, const int64_t sizes[3],
                             int64_t n, kernel_visit visit, void *user) {
   const double most = dtype == TDM_BOOL ? 2 : 100;

@@ -146,7 +146,7 @@ static double repeated(const kernel_case *self, const double *const *inputs, siz
   return inputs[input] ? inputs[input][i % input_count_of(self, input)] : 1;
 }
 
-/* Element i's loss, or slope, of operands from number x on. */
+/* Returns the loss of element i, or its gradient, from operands beginning at number x. */
 static double element_of(const kernel_case *self, const double *const *inputs, size_t x, int64_t i,
                          bool slope) {
   const tdm_loss_attributes *a = &self->attributes.loss;

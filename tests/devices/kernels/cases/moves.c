@@ -7,7 +7,7 @@
 
 enum { FAR = 1000 }; /* beyond any end */
 
-/* The index of element i of a shape along each dimension. */
+/* Computes the index of element i of a shape along each dimension. */
 static void indices_of(const tdm_shape *shape, int64_t i, int64_t *out_indices) {
   for (int d = shape->rank - 1; d >= 0; d--) {
     out_indices[d] = i % shape->dims[d];

@@ -212,7 +212,7 @@ static const char *shapes_text(const shapes_case *shapes, char text[2 * TDM_SHAP
   return text;
 }
 
-/* a in [a_low, 5), b in [low, 5). */
+/* Adds cases with a in [a_low, 5) and b in [low, 5). */
 static void binary_cases(const char *operation, tdm_dtype dtype, kernel_reference reference,
                          double a_low, double low, kernel_visit visit, void *user) {
   shapes_case cases[MOST_SHAPES];

@@ -34,7 +34,7 @@ typedef void (*pair_visit)(const kernel_case *self, const double *const *inputs,
                            double *const *outputs, int64_t x, int64_t y, int64_t place,
                            double divisor);
 
-/* Every pair of an output and an element of its window, in order. */
+/* Visits every pair of an output and an element of its window, in order. */
 static void each_pair(const kernel_case *self, const tdm_shape *x, const tdm_shape *y,
                       const double *const *inputs, double *const *outputs, pair_visit visit) {
   const tdm_pool_attributes *of = &self->attributes.pool;

@@ -237,7 +237,7 @@ static void generate_lengths(const kernel_case *test, void *data) {
   }
 }
 
-/* y as results of another weight could be: zeros after a row's own steps. */
+/* Generates y as the results of another weight: zeros after a row's last step. */
 static void generate_y(const kernel_case *test, void *data) {
   const recurrent_size size = size_of(test, input_dim(test, 1, 2));
   const bool all = test->inputs[test->input_count - 1].spec.dtype == TDM_DTYPE_NONE;

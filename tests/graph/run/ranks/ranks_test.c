@@ -242,7 +242,7 @@ static tdm_graph *over_all_devices(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* Two ranks with three devices each, three with two: six replicas, and one sum. */
+/* Checks two ranks with three devices each, and three with two: six replicas, and one sum. */
 static void every_device_of_every_rank_is_a_replica(void **state) {
   (void)state;
   const job_model model = {.build = over_all_devices, .optimizer = tdm_adam(0.01), .rows = ROWS};

@@ -6,7 +6,7 @@
 
 #include <tandem/tandem.h>
 
-/* Adds their kernels to the context; once, before the first session. */
+/* Adds the kernels of these operations to the context; call it once, before the first session. */
 tdm_status capsules_register(tdm_context *context);
 
 /* x (batch, groups size, height, width) -> (batch, groups height width, size): capsules made of

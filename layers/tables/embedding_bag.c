@@ -178,7 +178,7 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* ---- Where the table lies in shards ---------------------------------------------------------- */
+/* ---- Sharded tables -------------------------------------------------------------------------- */
 
 /* Appends the gradient of the rows that all shards have gathered. The row for padding comes after
  * them and is left out. */

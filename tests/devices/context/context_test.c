@@ -307,7 +307,7 @@ static void closing_refuses_new_work(void **state) {
   tdm_flight_reset(&test->flight, test->id_count);
   assert_status(tdm_context_submit(context, &test->flight, test->submissions, 1, false),
                 TDM_CANCELLED);
-  tdm_context_close(context, count_call, (void *)&closed); /* a second time: nothing */
+  tdm_context_close(context, count_call, (void *)&closed); /* a second call has no effect */
   assert_int_equal(closed, 1);
   test_flight_destroy(test);
   tdm_context_release(context);

@@ -1,5 +1,5 @@
-/* Concatenations of 1 to 64 parts: computed, fed, parameters, the same value twice, delivered
- * themselves, empty; forward and backward, on every mix of two devices. */
+/* Concatenations of 1 to 64 parts on every mix of two devices, forward and backward. Parts are
+ * computed values, inputs, parameters, repeated values, outputs and empty values. */
 #include "tests/graph/group.h"
 
 enum { MOST = 64, WIDTH = 3 };

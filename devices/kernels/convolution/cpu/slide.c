@@ -19,7 +19,7 @@ static int64_t vectors_of_row(const slide_plan *plan) {
   return ceil_div(plan->out_size[1], LANES);
 }
 
-/* Vectors of a band of that many rows, in one channel. */
+/* Returns the number of vectors in a band of that many rows, in one channel. */
 static int64_t vectors_of(const slide_plan *plan, int64_t rows) {
   if (!plan->flat) return rows * vectors_of_row(plan);
   return ceil_div((rows - 1) * plan->width + plan->out_size[1], LANES);

@@ -1,4 +1,5 @@
-/* The single-threaded oracle: node after node, then backwards, then the updates. */
+/* The oracle, which executes on one thread all nodes in order, then their gradients in reverse
+ * order, then the updates. */
 #include "tests/graph/run/counters/counter_model.h"
 #include "tests/graph/run/counters/counter_rules.h"
 

@@ -246,6 +246,17 @@ const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count)
   return copy;
 }
 
+/* A shared spec never changes. Two equal specs may have different addresses, because each entry of
+ * the table holds only the latest spec: that is enough for the few specs of a graph, and keeps
+ * values small. */
+const tdm_spec *tdm_ir_share_spec(tdm_graph *graph, const tdm_spec *spec) {
+  const tdm_spec **shared = &graph->specs[tdm_spec_hash(spec, 0) % TDM_SHARED_SPECS];
+  if (*shared && tdm_spec_equal(*shared, spec)) return *shared;
+  const tdm_spec *copy = tdm_ir_copy_bytes(graph, spec, sizeof *spec);
+  if (copy) *shared = copy;
+  return copy;
+}
+
 bool tdm_ir_is_exchange(const tdm_graph *graph, const tdm_ir_node *node) {
   return tdm_ir_is_message(graph, node) &&
          !tdm_context_device(graph->context, (size_t)node->device)->host_addressable;

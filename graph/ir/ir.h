@@ -460,6 +460,8 @@ bool tdm_graph_describes(tdm_graph *graph, const char *name);
 const tdm_scope *tdm_graph_scope(const tdm_graph *graph);
 /* Copies bytes into the graph's region. Returns NULL if count is 0 or memory is exhausted. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
+/* Returns a spec that equal values of the graph may share, or NULL if memory is exhausted. */
+const tdm_spec *tdm_ir_share_spec(tdm_graph *graph, const tdm_spec *spec);
 
 /* Adds a log of that age for a table, on the table's device. Returns 0 if memory is exhausted. */
 uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window);

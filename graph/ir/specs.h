@@ -1,5 +1,4 @@
-/* Specs of values. Most values of a graph have one of few specs, so equal specs share memory:
- * values stay small, and planning of large graphs reads less memory. */
+/* Hashes and compares specs of values. */
 #ifndef TANDEM_GRAPH_IR_SPECS_H
 #define TANDEM_GRAPH_IR_SPECS_H
 
@@ -17,8 +16,5 @@ static inline uint64_t tdm_spec_hash(const tdm_spec *spec, uint64_t hash) {
 static inline bool tdm_spec_equal(const tdm_spec *a, const tdm_spec *b) {
   return a->dtype == b->dtype && a->format == b->format && tdm_shape_equal(&a->shape, &b->shape);
 }
-/* Returns an equal spec in memory of the graph, which values of the graph may share, or NULL if
- * memory is exhausted. */
-const tdm_spec *tdm_ir_share_spec(tdm_graph *graph, const tdm_spec *spec);
 
 #endif

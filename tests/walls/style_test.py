@@ -24,9 +24,9 @@ MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home/\w+|tmp/(?:w|bz\w*))/"
 CHECKED = r"(?:v?snprintf|f?close|setenv|unsetenv|unlink|remove|pthread_\w+)\("
 UNCHECKED = r"(?:v?f?printf|fputs|fputc|puts|putchar|fflush|memcpy|memset|memmove)\("
 
-# One dialect of C, in code without comments: operands of sizeof without parentheses, no braces
-# around a statement of one line, (void) where a result that can be checked is not, i++ where the
-# value is not used, pointers as conditions by themselves.
+# One dialect of C, in code without comments. Operands of sizeof have no parentheses. A statement of
+# one line has no braces. (void) discards a result that could be checked. i++ is written where the
+# value is not used. A pointer is a condition by itself.
 DIALECT = (
     (re.compile(r"\bsizeof ?\((?:\*\w+|(?!float|double|char|u?int)\w+(?:->|\.|\[)[^()\n]*)\)"
                 r"(?!->|\[|\.)"),

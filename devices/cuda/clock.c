@@ -6,7 +6,7 @@
 #include "core/status.h"
 
 enum {
-  ANCHOR_TRIES = 8,
+  ANCHOR_TRIES = 32,       /* on a busy machine most tries are interrupted */
   ANCHOR_CLOSE_NS = 20000, /* an anchor with this precision is not tried again */
 };
 /* An older anchor is recorded again: the clocks may have drifted apart, and a float of milliseconds

@@ -109,7 +109,8 @@ TDM_API tdm_optimizer tdm_adamw_with(const tdm_adam_options *options);
  * (torch.optim.SparseAdam). Dense gradients are an error. */
 TDM_API tdm_optimizer tdm_sparse_adam(double learning_rate);
 
-/* Returns Adam for sparse gradients, with options. Otherwise as tdm_sparse_adam. */
+/* Returns Adam for sparse gradients, with options. Otherwise as tdm_sparse_adam. Creating a session
+ * fails with INVALID_ARGUMENT if weight_decay is not 0 or amsgrad is true. */
 TDM_API tdm_optimizer tdm_sparse_adam_with(const tdm_adam_options *options);
 
 /* Options of tdm_nadam_with. */

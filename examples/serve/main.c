@@ -210,11 +210,11 @@ static void on_signal(uv_signal_t *handle, int number) {
 }
 
 static void report(const program *self) {
-  uint64_t answers = 0;
+  uint64_t responses = 0;
   for (int i = 0; i < METRICS_STATUSES; i++)
-    answers += self->counted.answers[i];
+    responses += self->counted.responses[i];
   printf("served %llu requests in %llu batches, p50 %.3f ms, p99 %.3f ms\n",
-         (unsigned long long)answers, (unsigned long long)self->counted.batches,
+         (unsigned long long)responses, (unsigned long long)self->counted.batches,
          1e3 * metrics_quantile_seconds(&self->counted, 0.5),
          1e3 * metrics_quantile_seconds(&self->counted, 0.99));
 }

@@ -15,7 +15,7 @@ static int span_of(uint64_t took_ns) {
 }
 
 void metrics_add_answer(metrics *counted, int status, uint64_t took_ns) {
-  if (status >= 0 && status < METRICS_STATUSES) counted->answers[status]++;
+  if (status >= 0 && status < METRICS_STATUSES) counted->responses[status]++;
   if (status != 200 || took_ns == 0) return;
   counted->timed++;
   counted->time_sum_ns += took_ns;
@@ -63,9 +63,9 @@ void metrics_print(const metrics *counted, const metrics_state *state, char *out
   page to = {out, size};
   add(&to, "# TYPE serve_requests_total counter\n");
   for (int i = 0; i < METRICS_STATUSES; i++)
-    if (counted->answers[i])
+    if (counted->responses[i])
       add(&to, "serve_requests_total{status=\"%d\"} %llu\n", i,
-          (unsigned long long)counted->answers[i]);
+          (unsigned long long)counted->responses[i]);
   add(&to, "# TYPE serve_request_seconds summary\n");
   add(&to, "serve_request_seconds{quantile=\"0.5\"} %.6f\n",
       metrics_quantile_seconds(counted, 0.5));

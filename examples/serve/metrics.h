@@ -8,7 +8,7 @@
 enum { METRICS_STATUSES = 600, METRICS_SPANS = 256 };
 
 typedef struct metrics {
-  uint64_t answers[METRICS_STATUSES]; /* number of responses by status */
+  uint64_t responses[METRICS_STATUSES]; /* number of responses by status */
   uint64_t batches;
   uint64_t batched_words;
   uint64_t padded_rows; /* rows of batches, filled up to a size that has a plan */

@@ -101,7 +101,7 @@ const tdm_scope *tdm_graph_scope(const tdm_graph *graph) {
   return described ? &described->scopes[described->scope_depth] : &outermost;
 }
 
-/* Returns the present scope of a user's graph. */
+/* Returns the current scope of a user's graph. */
 static tdm_scope *scope_of(tdm_graph *graph) {
   return &graph->described->scopes[graph->described->scope_depth];
 }

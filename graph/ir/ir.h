@@ -456,7 +456,7 @@ bool tdm_graph_is_open(tdm_graph *graph, const char *name);
 /* Returns true if that object may be described: the graph is open and a user's. A rule that runs on
  * the graph of a plan only appends nodes. */
 bool tdm_graph_describes(tdm_graph *graph, const char *name);
-/* Returns the present scope. The graph of a plan has only the outermost one. */
+/* Returns the current scope. The graph of a plan has only the outermost one. */
 const tdm_scope *tdm_graph_scope(const tdm_graph *graph);
 /* Copies bytes into the graph's region. Returns NULL if count is 0 or memory is exhausted. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);

@@ -105,19 +105,19 @@ static tdm_status bind_name(lowering_state *state, tdm_dim name, tdm_dim size, c
 
 static tdm_status bind_shape(lowering_state *state, const tdm_ir_value *input,
                              const tdm_feed_spec *feed) {
-  const tdm_shape *wants = &input->spec->shape;
-  bool fits = feed->shape.rank == wants->rank;
-  for (int i = 0; fits && i < wants->rank; i++) {
-    if (tdm_dim_is_named(wants->dims[i]))
-      TDM_TRY(bind_name(state, wants->dims[i], feed->shape.dims[i], input->name));
+  const tdm_shape *expected = &input->spec->shape;
+  bool fits = feed->shape.rank == expected->rank;
+  for (int i = 0; fits && i < expected->rank; i++) {
+    if (tdm_dim_is_named(expected->dims[i]))
+      TDM_TRY(bind_name(state, expected->dims[i], feed->shape.dims[i], input->name));
     else
-      fits = wants->dims[i] == TDM_DIM_UNKNOWN || wants->dims[i] == feed->shape.dims[i];
+      fits = expected->dims[i] == TDM_DIM_UNKNOWN || expected->dims[i] == feed->shape.dims[i];
   }
   if (fits) return TDM_OK;
   char has[TDM_SHAPE_TEXT];
   char want[TDM_SHAPE_TEXT];
   return tdm_fail(TDM_INVALID_ARGUMENT, "input %s is declared %s and was fed %s", input->name,
-                  tdm_shape_text(wants, want, sizeof want),
+                  tdm_shape_text(expected, want, sizeof want),
                   tdm_shape_text(&feed->shape, has, sizeof has));
 }
 

@@ -239,12 +239,12 @@ static const char *listed_shape(const tdm_listed_tensor *has, char text[TDM_SHAP
 }
 
 static void add_misfit(misfits *found, const dict_entry *entry) {
-  const tdm_spec wants = tdm_store_table_spec(entry->entry);
-  char has_text[TDM_SHAPE_TEXT], wants_text[TDM_SHAPE_TEXT];
+  const tdm_spec expected = tdm_store_table_spec(entry->entry);
+  char has_text[TDM_SHAPE_TEXT], expected_text[TDM_SHAPE_TEXT];
   char remark[2 * TDM_SHAPE_TEXT + 64];
-  (void)snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants.dtype),
-                 tdm_shape_text(&wants.shape, wants_text, sizeof wants_text), entry->has.dtype_name,
-                 listed_shape(&entry->has, has_text));
+  (void)snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(expected.dtype),
+                 tdm_shape_text(&expected.shape, expected_text, sizeof expected_text),
+                 entry->has.dtype_name, listed_shape(&entry->has, has_text));
   names_add(&found->other, entry->name, remark);
 }
 
@@ -300,11 +300,11 @@ static bool is_convertible(const tdm_listed_tensor *has, tdm_dtype dtype) {
 }
 
 static bool fits(const dict *self, const dict_entry *entry) {
-  const tdm_spec wants = tdm_store_table_spec(entry->entry);
+  const tdm_spec expected = tdm_store_table_spec(entry->entry);
   const tdm_listed_tensor *has = &entry->has;
-  if (!has->tensor || !has_shape(has, &wants.shape)) return false;
-  return has->dtype == wants.dtype ||
-         (self->options.convert_dtypes && is_convertible(has, wants.dtype));
+  if (!has->tensor || !has_shape(has, &expected.shape)) return false;
+  return has->dtype == expected.dtype ||
+         (self->options.convert_dtypes && is_convertible(has, expected.dtype));
 }
 
 /* Returns the list's tensor, which fits, on the host in the parameter's dtype. The caller releases
@@ -359,11 +359,11 @@ static tdm_status check_matches(const dict *self, misfits *found, tdm_tensor_lis
       continue;
     }
     if (!fits(self, entry)) {
-      const tdm_spec wants = tdm_store_table_spec(entry->entry);
+      const tdm_spec expected = tdm_store_table_spec(entry->entry);
       add_misfit(found, entry);
-      found->is_convertible |= entry->has.dtype != wants.dtype &&
-                               has_shape(&entry->has, &wants.shape) &&
-                               is_convertible(&entry->has, wants.dtype);
+      found->is_convertible |= entry->has.dtype != expected.dtype &&
+                               has_shape(&entry->has, &expected.shape) &&
+                               is_convertible(&entry->has, expected.dtype);
     } else if (!entry->tied) {
       TDM_TRY(add_value(entry, values));
     }

@@ -97,7 +97,7 @@ void send_bytes(int client, const char *bytes, size_t count) {
   }
 }
 
-int read_answers(int client, char *out, int answers) {
+int read_responses(int client, char *out, int response_count) {
   size_t count = 0;
   out[0] = '\0';
   for (;;) {
@@ -112,7 +112,7 @@ int read_answers(int client, char *out, int answers) {
       const char *body = strstr(at, "\r\n\r\n");
       if (length && body && strlen(body + 4) >= (size_t)atoi(length + 16)) complete++;
     }
-    if (got <= 0 || (answers > 0 && complete >= answers)) return complete;
+    if (got <= 0 || (response_count > 0 && complete >= response_count)) return complete;
   }
 }
 
@@ -125,7 +125,7 @@ int status_of(const char *answer) {
 int ask_bytes(const char *bytes, size_t count, char *out) {
   const int client = connect_client();
   send_bytes(client, bytes, count);
-  (void)read_answers(client, out, 1);
+  (void)read_responses(client, out, 1);
   (void)close(client);
   return status_of(out);
 }

@@ -31,9 +31,9 @@ int await_server(char *out_line, int size);
 
 int connect_client(void);
 void send_bytes(int client, const char *bytes, size_t count);
-/* Reads until `answers` responses have arrived, or until the end of the connection if `answers` is
- * 0. Returns the number of responses. out has ANSWER_BYTES, here and below. */
-int read_answers(int client, char *out, int answers);
+/* Reads until response_count responses have arrived, or until the end of the connection if
+ * response_count is 0. Returns the number of responses. out has ANSWER_BYTES, here and below. */
+int read_responses(int client, char *out, int response_count);
 int status_of(const char *answer);
 /* Sends the bytes on a new connection and reads one response. Returns its status. */
 int ask_bytes(const char *bytes, size_t count, char *out);

@@ -86,7 +86,7 @@ static void an_expected_100_is_sent(void **state) {
     }
     assert_memory_equal(answer, wanted, sizeof wanted - 1);
     send_bytes(client, "abcd", 4);
-    assert_int_equal(read_answers(client, answer, 1), 1);
+    assert_int_equal(read_responses(client, answer, 1), 1);
     assert_int_equal(status_of(answer), 200);
   }
   (void)close(client);

@@ -129,7 +129,7 @@ static void pipelined_requests_are_answered_in_order(void **state) {
   send_bytes(client, requests, strlen(requests));
   assert_int_equal(shutdown(client, SHUT_WR), 0); /* ends requests, not responses */
   char answers[ANSWER_BYTES];
-  assert_int_equal(read_answers(client, answers, 0), 5);
+  assert_int_equal(read_responses(client, answers, 0), 5);
   const char *at = answers;
   static const char *const wanted[] = {"\"abc\"", "\"abcdef\"", " 422 ", "\"uvw\"", "\"bcdef\""};
   for (int i = 0; i < 5; i++) {
@@ -170,7 +170,8 @@ static void an_older_client_is_answered_and_left(void **state) {
   const int client = connect_client();
   send_bytes(client, request, sizeof request - 1);
   char answer[ANSWER_BYTES];
-  assert_int_equal(read_answers(client, answer, 0), 1); /* reads until the end of the connection */
+  assert_int_equal(read_responses(client, answer, 0),
+                   1); /* reads until the end of the connection */
   assert_int_equal(status_of(answer), 200);
   assert_non_null(strstr(answer, "Connection: close"));
   assert_non_null(strstr(answer, "{\"word\":\"abcd\"")); /* the line's end is none of it */
@@ -318,7 +319,7 @@ static void a_trickling_request_is_answered_in_time(void **state) {
   for (size_t i = 0; i + 1 < sizeof request; i++)
     send_bytes(client, request + i, 1);
   char answer[ANSWER_BYTES];
-  assert_int_equal(read_answers(client, answer, 1), 1);
+  assert_int_equal(read_responses(client, answer, 1), 1);
   assert_int_equal(status_of(answer), 200);
   (void)close(client);
 }
@@ -333,9 +334,9 @@ static void slow_clients_are_left(void **state) {
   send_bytes(slow, half, sizeof half - 1);
   assert_serves();
   char answer[ANSWER_BYTES];
-  (void)read_answers(slow, answer, 0);
+  (void)read_responses(slow, answer, 0);
   assert_int_equal(status_of(answer), 408);
-  (void)read_answers(idle, answer, 0);
+  (void)read_responses(idle, answer, 0);
   assert_string_equal(answer, "");
   (void)close(slow);
   (void)close(idle);
@@ -389,10 +390,10 @@ static void what_is_in_hand_is_answered_at_the_end(void **state) {
   (void)metric("connections"); /* a turn of the loop later half of it has arrived */
   assert_int_equal(kill(running.process, SIGTERM), 0);
   char answer[ANSWER_BYTES];
-  (void)read_answers(idle, answer, 0); /* closed immediately: the server is ending */
+  (void)read_responses(idle, answer, 0); /* closed immediately: the server is ending */
   assert_string_equal(answer, "");
   send_bytes(client, "cd", 2);
-  (void)read_answers(client, answer, 0);
+  (void)read_responses(client, answer, 0);
   assert_int_equal(status_of(answer), 200);
   assert_non_null(strstr(answer, "Connection: close"));
   (void)close(client);

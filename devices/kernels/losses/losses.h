@@ -19,7 +19,7 @@ typedef struct tdm_loss_attributes {
   double beta;          /* of smooth_l1 */
   double scale;         /* of smooth_l1 */
   int64_t logarithms;   /* of divergence: targets are logarithms of probabilities */
-  int64_t entropy;      /* of divergence: subtract the entropy of the targets */
+  int64_t entropy;      /* divergence: 1 subtracts the entropy of the targets, 0 does not */
 } tdm_loss_attributes;
 /* logits F (n, classes), targets ids (n) -> loss F () or (n) for NONE, log_probabilities F (n,
  * classes), divisor F (): the count of targets not ignored for MEAN, else 1. A target outside

@@ -1,12 +1,12 @@
 /* Types and functions of each update, generated from its macros in optimizers.h. The kernels of
- * every kind, and the reference of tests, include this header after they defined:
+ * every kind, and the reference of tests, define the following macros and then include this header:
  *
  * - number, root_of, absolute_of, choose(condition, yes, no): an element, or a vector of elements.
  * - FOR_REAL, FOR_STORED: what precedes a type that depends on `real`, the type of computations,
  *   or on `stored`, the type in memory. FOR_REAL_FUNCTION, FOR_STORED_FUNCTION: the same for
  *   functions.
- * - OF_REAL(type), OF_STORED(type): such a type; REAL_OF_STORED(type): the type for `stored`'s
- * real.
+ * - OF_REAL(type), OF_STORED(type): such a type. REAL_OF_STORED(type): the type for the `real` of
+ *   `stored`.
  * - USING_REAL: declares `real` in a function that depends on `stored`.
  * - WIDENED(x), NARROWED(x): `stored` as double, and a `real` as `stored`.
  *
